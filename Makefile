@@ -1,0 +1,56 @@
+# Everything a person or CI does with this repository. `make` lists it.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help up demo test lint format generate bench e2e-assets e2e clean
+
+help: ## List what can be made
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(INSTALLED): requirements.txt constraints.txt $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Stromboli needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12"; exit 1; }
+	@echo "Installing into $(VENV) (about a minute the first time) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt -c constraints.txt
+	@touch $@
+
+up: $(INSTALLED) ## Run NATS, the sandbox API server and the gateway on this machine until Ctrl-C
+	@$(BIN)/python -m stromboli.testkit.up
+
+demo: $(INSTALLED) ## Watch facts and intents travel between an API server and the bus
+	@$(BIN)/python -m stromboli.testkit.demo
+
+test: $(INSTALLED) ## Run every test that needs nothing but Python
+	@$(BIN)/pytest -q -m "not e2e"
+
+lint: $(INSTALLED) ## Style, types, layers, spelling, generated files
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/codespell libs services tests bench docs README.md CONTRIBUTING.md CHANGELOG.md
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m stromboli.api.crds --check deploy/crds
+
+format: $(INSTALLED) ## Format the code and apply safe fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+generate: $(INSTALLED) ## Write the files that are made from types (CRDs)
+	@$(BIN)/python -m stromboli.api.crds --write deploy/crds
+
+bench: $(INSTALLED) ## Measure and print the figures of bench/ (a few minutes)
+	@$(BIN)/python -m bench
+
+e2e-assets: ## Build kube-apiserver and kubectl once, into a cache folder (4 to 6 minutes)
+	@tests/e2e/apiserver/build.sh
+
+e2e: $(INSTALLED) ## Run the tests that need a real kube-apiserver and etcd
+	@$(BIN)/pytest -q -m e2e
+
+clean: ## Remove what was installed and built here
+	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
