@@ -1,0 +1,69 @@
+"""STATE: the newest fact about every object, and what makes the facts trustworthy.
+
+A fact carries the object's *projection* (the fields we use, as msgpack bytes made by
+`stromboli.api`). `resource_version` travels beside the projection, because a change of it
+alone is not a change. Only the gateway's leader speaks here.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from stromboli.contracts.messages import Message, travels_on
+from stromboli.contracts.subjects import SubjectTemplate
+
+OBJECT_SUBJECT = "vc.state.{kind}.{namespace}.{name}"
+OBJECTS = SubjectTemplate(OBJECT_SUBJECT)
+
+SYNC_TOKEN = "sync"  # noqa: S105 (a subject token, not a secret)
+WATERMARK_TOKEN = "watermark"  # noqa: S105
+
+TOMBSTONE_LIFE_S = 24 * 3600
+"""A reader that was away for less than half of this has missed no deletion."""
+
+
+@travels_on(OBJECT_SUBJECT)
+class ObjectSeen(Message, frozen=True, kw_only=True, tag="object.seen.v1"):
+    """The object exists and its projection is this."""
+
+    kind: str
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: str
+    projection: msgspec.Raw
+
+
+@travels_on(OBJECT_SUBJECT)
+class ObjectGone(Message, frozen=True, kw_only=True, tag="object.gone.v1"):
+    """The object with this uid is gone; the last projection says how it ended."""
+
+    kind: str
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: str
+    projection: msgspec.Raw
+
+
+@travels_on("vc.state.sync.-.{kind}")
+class KindSynced(Message, frozen=True, kw_only=True, tag="kind.synced.v1"):
+    """A complete list of this kind is on STATE: absence now means absence."""
+
+    kind: str
+    incarnation: str
+    """`created` time of the STATE stream that the list was published to."""
+    resource_version: str
+    count: int
+
+
+@travels_on("vc.state.watermark.-.{kind}")
+class WatermarkMoved(Message, frozen=True, kw_only=True, tag="watermark.moved.v1"):
+    """Everything up to this resourceVersion is on STATE: a successor watches from here."""
+
+    kind: str
+    incarnation: str
+    resource_version: str
+
+
+Fact: TypeAlias = ObjectSeen | ObjectGone | KindSynced | WatermarkMoved

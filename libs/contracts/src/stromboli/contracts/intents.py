@@ -1,0 +1,174 @@
+"""INTENT: what a service wants done in Kubernetes. Questions with a deadline, not commands.
+
+An intent is safe to deliver twice: a bind carries the pod's uid, a delete a uid precondition,
+a create a fixed name and its owner's uid, a patch the uid in its body. Its id hashes what is
+wanted and the fact it answers, so that deciding the same thing twice asks only once.
+"""
+
+from enum import StrEnum
+from hashlib import blake2b
+from typing import ClassVar, TypeAlias
+
+import msgspec
+
+from stromboli.contracts.epochs import NO_EPOCH, Epoch
+from stromboli.contracts.messages import Message, travels_on
+from stromboli.contracts.partitions import partition_of
+from stromboli.contracts.subjects import CLUSTER
+
+INTENT_SUBJECT = "vc.intent.{partition}.{service}.{verb}.{kind}"
+"""The service is part of the subject, so that the NATS server enforces who is speaking."""
+
+BINDS_PER_PART = 500
+"""A gang of 8,000 binds is close to the bus limit of 1 MiB; parts keep far below it."""
+
+
+class PatchType(StrEnum):
+    JSON = "json"
+    MERGE = "merge"
+    APPLY = "apply"
+
+
+class Verb(StrEnum):
+    CREATE = "create"
+    PATCH = "patch"
+    DELETE = "delete"
+    BIND = "bind"
+    EVICT = "evict"
+    FENCE = "fence"
+
+
+class Envelope(Message, frozen=True, kw_only=True):
+    """What every intent says about itself, whatever it wants.
+
+    Decoding only this much of an intent of unknown type is how the gateway knows how long
+    to park it and whom to answer.
+    """
+
+    verb: ClassVar[Verb]
+
+    id: str
+    key: str
+    """The root owner, see `partitions.job_key`."""
+    service: str
+    shard: str = CLUSTER
+    epoch: Epoch = NO_EPOCH
+    not_after: float
+    """Unix time after which the answer is Refused: the sender has decided again by then."""
+    sent_at: float = 0.0
+
+    @property
+    def partition(self) -> int:
+        return partition_of(self.key)
+
+
+class Intent(Envelope, frozen=True, kw_only=True):
+    """An intent about one object."""
+
+    kind: str
+    namespace: str = ""
+    name: str
+
+
+@travels_on(INTENT_SUBJECT)
+class CreateObject(Intent, frozen=True, kw_only=True, tag="create.v1"):
+    """Create this object; one of the same name with the same owner counts as created."""
+
+    verb: ClassVar[Verb] = Verb.CREATE
+
+    owner_uid: str = ""
+    """Controller owner in the same namespace; empty only where the permission row allows it."""
+    manifest: bytes
+    """The object as JSON, sent as it is."""
+
+
+@travels_on(INTENT_SUBJECT)
+class PatchObject(Intent, frozen=True, kw_only=True, tag="patch.v1"):
+    """Patch fields that the sender owns, on the object with this uid and no other."""
+
+    verb: ClassVar[Verb] = Verb.PATCH
+
+    uid: str
+    patch_type: PatchType = PatchType.MERGE
+    subresource: str = ""
+    patch: bytes
+    """JSON; the gateway adds the uid, so that a successor of the same name is left alone."""
+
+
+@travels_on(INTENT_SUBJECT)
+class DeleteObject(Intent, frozen=True, kw_only=True, tag="delete.v1"):
+    """Delete the object with this uid; one that is gone already counts as deleted."""
+
+    verb: ClassVar[Verb] = Verb.DELETE
+
+    uid: str
+    grace_period_s: int | None = None
+    propagation: str = "Background"
+
+
+@travels_on(INTENT_SUBJECT)
+class EvictPod(Intent, frozen=True, kw_only=True, tag="evict.v1"):
+    """Evict the pod with this uid, within its disruption budget."""
+
+    verb: ClassVar[Verb] = Verb.EVICT
+
+    kind: str = "pod"
+    uid: str
+    grace_period_s: int | None = None
+
+
+class PodBinding(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    uid: str
+    node: str
+
+
+@travels_on(INTENT_SUBJECT)
+class BindGang(Intent, frozen=True, kw_only=True, tag="bind.v1"):
+    """Bind the pods of a gang: checked together, applied in parts, reported per pod.
+
+    `name` is the PodGroup. All parts carry the same `attempt`; nothing is bound before the
+    last part has arrived and every pod of every part has passed the check.
+    """
+
+    verb: ClassVar[Verb] = Verb.BIND
+
+    kind: str = "pod"
+    attempt: str
+    part: int = 0
+    parts: int = 1
+    binds: tuple[PodBinding, ...]
+
+
+@travels_on(INTENT_SUBJECT)
+class Fence(Envelope, frozen=True, kw_only=True, tag="fence.v1"):
+    """A new leader asks: is everything of my predecessor in this partition settled?
+
+    Fences go to every partition, so the partition is a field here and not the key's hash.
+    """
+
+    verb: ClassVar[Verb] = Verb.FENCE
+    kind: ClassVar[str] = CLUSTER
+
+    in_partition: int
+
+    @property
+    def partition(self) -> int:
+        return self.in_partition
+
+
+AnyIntent: TypeAlias = CreateObject | PatchObject | DeleteObject | EvictPod | BindGang | Fence
+
+
+def intent_id(*wanted: str | bytes | int | None) -> str:
+    """Hash what is wanted and the fact it answers into an id.
+
+    Pass the service, verb, kind, namespace, name, the body, and then the fact: uid and
+    resourceVersion of the object it answers, or cycle and attempt.
+    """
+    digest = blake2b(digest_size=16)
+    for part in wanted:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        digest.update(len(data).to_bytes(4, "big"))
+        digest.update(data)
+    return digest.hexdigest()

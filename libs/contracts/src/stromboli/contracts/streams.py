@@ -1,0 +1,143 @@
+"""Streams, buckets and consumers, declared once as data.
+
+The gateway creates and reconciles them and never deletes one to make it again: a recreated
+STATE is a new incarnation, and every view starts over. The other services verify and wait.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from stromboli.contracts.facts import TOMBSTONE_LIFE_S
+from stromboli.contracts.partitions import PARTITIONS
+
+_MIB = 1024 * 1024
+_HOUR_S = 3600
+_DAY_S = 24 * _HOUR_S
+
+
+class Retention(StrEnum):
+    LIMITS = "limits"
+    WORK_QUEUE = "workqueue"
+
+
+class Republish(msgspec.Struct, frozen=True):
+    """The server copies every message stored under `source` to `destination`."""
+
+    source: str
+    destination: str
+
+
+class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One JetStream stream, in the words of JetStream; 0 means no limit."""
+
+    name: str
+    description: str
+    subjects: tuple[str, ...]
+    retention: Retention = Retention.LIMITS
+    max_msgs_per_subject: int = 0
+    max_age_s: float = 0
+    max_bytes: int = 0
+    duplicate_window_s: float = 120
+    discard_new: bool = False
+    republish: Republish | None = None
+    message_ttl: bool = False
+    """Messages may carry a time to live of their own."""
+    delete_marker_ttl_s: float = 0
+    """How long the server's own marker stays where a message's time to live ran out."""
+    direct_get: bool = False
+
+
+STATE = StreamSpec(
+    name="STATE",
+    description="The newest fact about every object; tombstones for a day",
+    subjects=("vc.state.>",),
+    max_msgs_per_subject=1,
+    republish=Republish("vc.state.>", "vc.journal.>"),
+    message_ttl=True,
+    direct_get=True,
+)
+JOURNAL = StreamSpec(
+    name="JOURNAL",
+    description="Every delta of STATE, republished by the server",
+    subjects=("vc.journal.>",),
+    max_age_s=_DAY_S,
+    max_bytes=1024 * _MIB,
+    direct_get=True,
+)
+INTENT = StreamSpec(
+    name="INTENT",
+    description="What services want done in Kubernetes, until it is applied or refused",
+    subjects=("vc.intent.>",),
+    retention=Retention.WORK_QUEUE,
+    max_age_s=_DAY_S,
+    max_bytes=1024 * _MIB,
+    # A full queue refuses new intents: losing old ones in silence would break their order.
+    discard_new=True,
+)
+OUTCOME = StreamSpec(
+    name="OUTCOME",
+    description="How each intent ended",
+    subjects=("vc.outcome.>",),
+    max_age_s=_HOUR_S,
+    max_bytes=512 * _MIB,
+)
+HISTORY = StreamSpec(
+    name="HISTORY",
+    description="What was decided and why, per job",
+    subjects=("vc.history.>",),
+    max_age_s=7 * _DAY_S,
+    max_bytes=1024 * _MIB,
+    direct_get=True,
+)
+DEAD = StreamSpec(
+    name="DEAD",
+    description="What could not be read or applied, with the reason",
+    subjects=("vc.dead.>",),
+    max_age_s=7 * _DAY_S,
+    max_bytes=256 * _MIB,
+)
+LEASES = StreamSpec(
+    name="KV_LEASES",
+    description="Who leads: one key per service and shard",
+    subjects=("$KV.LEASES.>",),
+    max_msgs_per_subject=1,
+    message_ttl=True,
+    delete_marker_ttl_s=60,
+    direct_get=True,
+)
+FENCES = StreamSpec(
+    name="KV_FENCES",
+    description="The lowest epoch each partition still listens to, per service and shard",
+    subjects=("$KV.FENCES.>",),
+    max_msgs_per_subject=1,
+    direct_get=True,
+)
+
+STREAMS = (STATE, JOURNAL, INTENT, OUTCOME, HISTORY, DEAD, LEASES, FENCES)
+
+LEASE_SUBJECT = "$KV.LEASES.{service}.{shard}"
+FENCE_SUBJECT = "$KV.FENCES.{partition}.{service}.{shard}"
+
+RESUME_LIMIT_S = TOMBSTONE_LIFE_S / 2
+"""A view that was away for longer replays from zero: tombstones may have gone meanwhile."""
+
+
+class PartitionConsumer(msgspec.Struct, frozen=True):
+    """The consumer of one intent partition; made anew by each owner, so that order returns."""
+
+    partition: int
+
+    ack_wait_s: float = 30.0
+    max_ack_pending: int = 1000
+
+    @property
+    def filter_subject(self) -> str:
+        return f"vc.intent.{self.partition}.>"
+
+    @property
+    def name_prefix(self) -> str:
+        return f"partition-{self.partition}-"
+
+
+PARTITION_CONSUMERS = tuple(PartitionConsumer(partition) for partition in range(PARTITIONS))
