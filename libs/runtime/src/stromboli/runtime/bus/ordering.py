@@ -1,0 +1,149 @@
+"""Which delivered intent may be worked on next: in order per key, in parallel across keys.
+
+Pure, so that a model can drive it. A partition delivers in order; this keeps one queue per
+key and hands out the head of a queue only when nothing of that key is being worked on. Two
+things reach further than their own key:
+
+- the parts of a gang are handed out together, or not at all until the last one has come;
+- a fence is a barrier: it is handed out when everything before it has ended, and nothing
+  behind it starts before the fence itself has ended.
+
+A redelivery of something that is still here is recognised by its stream sequence.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+BARRIER = ""
+"""The key of a fence."""
+
+
+@dataclass(slots=True, frozen=True)
+class Parts:
+    """This item is one of `total`, which belong together as `group`."""
+
+    group: str
+    index: int
+    total: int
+
+
+@dataclass(slots=True)
+class Item(Generic[T]):
+    """A delivered message and where it stands."""
+
+    sequence: int
+    key: str
+    payload: T
+    deadline: float
+    parts: Parts | None = None
+
+
+@dataclass(slots=True)
+class Batch(Generic[T]):
+    """What to work on now: one item, or the parts of one gang."""
+
+    key: str
+    items: list[Item[T]]
+    complete: bool = True
+    """False when parts are missing and will not come in time."""
+
+
+@dataclass(slots=True)
+class KeyedQueue(Generic[T]):
+    """The order of one partition."""
+
+    _queues: dict[str, deque[Item[T]]] = field(default_factory=dict)
+    _busy: dict[str, list[Item[T]]] = field(default_factory=dict)
+    _sequences: set[int] = field(default_factory=set)
+    _behind_barrier: deque[Item[T]] = field(default_factory=deque)
+    _barrier: Item[T] | None = None
+
+    def __len__(self) -> int:
+        return len(self._sequences)
+
+    @property
+    def items(self) -> Iterable[Item[T]]:
+        """Everything that is here and has not ended, in no particular order."""
+        for batch in self._busy.values():
+            yield from batch
+        for queue in self._queues.values():
+            yield from queue
+        if self._barrier is not None and BARRIER not in self._busy:
+            yield self._barrier
+        yield from self._behind_barrier
+
+    def accept(self, item: Item[T]) -> bool:
+        """Take a delivery; False if it is here already."""
+        if item.sequence in self._sequences:
+            return False
+        self._sequences.add(item.sequence)
+        if self._barrier is not None:
+            self._behind_barrier.append(item)
+        else:
+            self._enqueue(item)
+        return True
+
+    def _enqueue(self, item: Item[T]) -> None:
+        if item.key == BARRIER:
+            self._barrier = item
+        else:
+            self._queues.setdefault(item.key, deque()).append(item)
+
+    def ready(self, now: float) -> list[Batch[T]]:
+        """Hand out everything that may be worked on now; it counts as busy from here on."""
+        batches: list[Batch[T]] = []
+        for key in tuple(self._queues):
+            if key in self._busy:
+                continue
+            batch = self._head(key, now)
+            if batch is not None:
+                self._busy[key] = batch.items
+                batches.append(batch)
+        barrier = self._barrier
+        if barrier is not None and not self._queues and not self._busy:
+            self._busy[BARRIER] = [barrier]
+            batches.append(Batch(BARRIER, [barrier]))
+        return batches
+
+    def _head(self, key: str, now: float) -> Batch[T] | None:
+        queue = self._queues[key]
+        first = queue[0]
+        if first.parts is None:
+            return Batch(key, [self._take(key)])
+        group: list[Item[T]] = []
+        for item in queue:
+            if item.parts is None or item.parts.group != first.parts.group:
+                break
+            group.append(item)
+        complete = {i.parts.index for i in group if i.parts} == set(range(first.parts.total))
+        overtaken = len(group) < len(queue)
+        if complete or overtaken or now >= first.deadline or self._barrier is not None:
+            return Batch(key, [self._take(key) for _ in group], complete=complete)
+        return None
+
+    def _take(self, key: str) -> Item[T]:
+        queue = self._queues[key]
+        item = queue.popleft()
+        if not queue:
+            del self._queues[key]
+        return item
+
+    def finish(self, batch: Batch[T]) -> None:
+        """The batch has ended: its messages are acknowledged, its key is free."""
+        for item in self._busy.pop(batch.key):
+            self._sequences.discard(item.sequence)
+        if batch.key == BARRIER:
+            self._barrier = None
+            while self._behind_barrier and self._barrier is None:
+                self._enqueue(self._behind_barrier.popleft())
+
+    def next_deadline(self) -> float | None:
+        """When an incomplete gang stops waiting for its parts."""
+        waiting = [
+            q[0].deadline for k, q in self._queues.items() if q[0].parts and k not in self._busy
+        ]
+        return min(waiting, default=None)

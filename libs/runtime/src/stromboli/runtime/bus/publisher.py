@@ -1,0 +1,208 @@
+"""Publish to JetStream with many messages in flight and an answer for each of them.
+
+nats-py's `publish_async` never resolves the future of a refused message, and then stalls for
+good. Ours has a private inbox, a bounded window, a deadline per message, and tells apart
+"refused" (not stored), "uncertain" (perhaps stored) and "not sent".
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import msgspec
+from nats.aio.msg import Msg
+
+from stromboli.contracts.errors import MessageTooLarge
+from stromboli.runtime.bus.connection import BusConnection
+from stromboli.runtime.bus.errors import (
+    BusDisconnected,
+    PublishRefused,
+    PublishUncertain,
+    WrongLastSequence,
+)
+from stromboli.runtime.clock import Clock
+
+EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
+MESSAGE_ID = "Nats-Msg-Id"
+MESSAGE_TTL = "Nats-TTL"
+
+_WRONG_LAST_SEQUENCE = (10071, 10164)
+
+
+class PubAck(msgspec.Struct, frozen=True):
+    """The message is stored under this sequence."""
+
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
+
+
+class _Error(msgspec.Struct, frozen=True):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
+    error: _Error | None = None
+
+
+_answers = msgspec.json.Decoder(_Answer)
+
+
+@dataclass(slots=True)
+class _InFlight:
+    subject: str
+    sent_at: float
+    future: "asyncio.Future[PubAck]"
+
+
+class Publisher:
+    """A window of unacknowledged publishes; make one with `publishing`."""
+
+    def __init__(
+        self, connection: BusConnection, clock: Clock, *, window: int, deadline_s: float
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._deadline_s = deadline_s
+        self._slots = asyncio.Semaphore(window)
+        self._in_flight: dict[str, _InFlight] = {}
+        self._inbox = connection.new_inbox("pub")
+        self._next = 0
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        headers: dict[str, str] | None = None,
+        expect_last: int | None = None,
+        message_id: str = "",
+        ttl_s: int = 0,
+    ) -> PubAck:
+        """Store one message and wait until the server says so."""
+        future = await self.send(
+            subject,
+            payload,
+            headers=headers,
+            expect_last=expect_last,
+            message_id=message_id,
+            ttl_s=ttl_s,
+        )
+        return await future
+
+    async def send(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        headers: dict[str, str] | None = None,
+        expect_last: int | None = None,
+        message_id: str = "",
+        ttl_s: int = 0,
+    ) -> "asyncio.Future[PubAck]":
+        """Put a message on the wire and return its acknowledgement to come.
+
+        Waits only for a place in the window. The future always ends, within the deadline.
+        """
+        if len(payload) > self._connection.max_payload:
+            raise MessageTooLarge(subject, len(payload), self._connection.max_payload)
+        all_headers = dict(headers or {})
+        if expect_last is not None:
+            all_headers[EXPECTED_LAST] = str(expect_last)
+        if message_id:
+            all_headers[MESSAGE_ID] = message_id
+        if ttl_s:
+            all_headers[MESSAGE_TTL] = f"{ttl_s}s"
+        await self._slots.acquire()
+        self._next += 1
+        token = str(self._next)
+        future: asyncio.Future[PubAck] = asyncio.get_running_loop().create_future()
+        self._in_flight[token] = _InFlight(subject, self._clock.monotonic(), future)
+        try:
+            await self._connection.publish(
+                subject, payload, reply=f"{self._inbox}.{token}", headers=all_headers or None
+            )
+        except BaseException:
+            self._forget(token)
+            raise
+        return future
+
+    def _forget(self, token: str) -> "asyncio.Future[PubAck] | None":
+        entry = self._in_flight.pop(token, None)
+        if entry is None:
+            return None
+        self._slots.release()
+        return None if entry.future.done() else entry.future
+
+    async def _on_answer(self, message: Msg) -> None:
+        token = message.subject.rpartition(".")[2]
+        entry = self._in_flight.get(token)
+        future = self._forget(token)
+        if entry is None or future is None:
+            return
+        if not message.data:
+            status = (message.headers or {}).get("Status", "503")
+            no_stream = PublishRefused(entry.subject, int(status), "no stream stores this subject")
+            future.set_exception(no_stream)
+            return
+        answer = _answers.decode(message.data)
+        if answer.error is None:
+            future.set_result(PubAck(answer.stream, answer.seq, answer.duplicate))
+            return
+        error = answer.error
+        refusal = WrongLastSequence if error.err_code in _WRONG_LAST_SEQUENCE else PublishRefused
+        future.set_exception(refusal(entry.subject, error.err_code, error.description))
+
+    def _fail_all(self, detail: str) -> None:
+        for token, entry in tuple(self._in_flight.items()):
+            if (future := self._forget(token)) is not None:
+                future.set_exception(PublishUncertain(entry.subject, detail))
+
+    async def _expire(self) -> None:
+        """End what has waited too long; the oldest stand first, so one look is enough."""
+        while True:
+            await asyncio.sleep(self._deadline_s / 10)
+            oldest_allowed = self._clock.monotonic() - self._deadline_s
+            for token, entry in tuple(self._in_flight.items()):
+                if entry.sent_at > oldest_allowed:
+                    break
+                if (future := self._forget(token)) is not None:
+                    late = PublishUncertain(entry.subject, f"none within {self._deadline_s} s")
+                    future.set_exception(late)
+
+
+@contextlib.asynccontextmanager
+async def publishing(
+    connection: BusConnection, clock: Clock, *, window: int = 1024, deadline_s: float = 5.0
+) -> AsyncGenerator[Publisher]:
+    """A publisher that answers every message as long as the block runs."""
+    publisher = Publisher(connection, clock, window=window, deadline_s=deadline_s)
+    subscription = await connection.subscribe(f"{publisher._inbox}.*", publisher._on_answer)  # noqa: SLF001 (same module)
+    stop_watching = connection.watch_link(
+        reconnected=lambda: None,
+        disconnected=lambda: publisher._fail_all("the connection was lost"),  # noqa: SLF001
+    )
+    expiry = asyncio.create_task(publisher._expire(), name="publisher-expiry")  # noqa: SLF001
+    try:
+        yield publisher
+    finally:
+        expiry.cancel()
+        stop_watching()
+        with contextlib.suppress(asyncio.CancelledError):
+            await expiry
+        publisher._fail_all("the publisher was closed")  # noqa: SLF001
+        with contextlib.suppress(Exception):
+            await subscription.unsubscribe()
+
+
+__all__ = ["BusDisconnected", "PubAck", "Publisher", "publishing"]

@@ -1,0 +1,202 @@
+"""A view is what a service knows of the cluster: STATE applied in order, and honest about gaps.
+
+Pure: messages in, deltas out. It is identified by (incarnation, sequence). When the log is not
+the one it has read (made anew, shorter than what was applied, or unread for so long that
+tombstones may be gone), it replays from zero and marks what it meets; what is unmarked is
+swept only when the replay is complete *and* the kind's sync marker is there for this
+incarnation. So an empty STATE never looks like an empty cluster.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from stromboli.contracts import codec
+from stromboli.contracts.errors import Undecodable, UnknownTag
+from stromboli.contracts.facts import KindSynced, ObjectGone, ObjectSeen, WatermarkMoved
+from stromboli.contracts.streams import RESUME_LIMIT_S
+from stromboli.runtime.bus.reader import LogMessage, LogPosition
+
+T = TypeVar("T")
+Key = tuple[str, str]
+"""(namespace, name); the namespace of a cluster-scoped object is empty."""
+
+
+class Entry(msgspec.Struct, Generic[T]):
+    """One object as the view knows it."""
+
+    uid: str
+    resource_version: str
+    sequence: int
+    object: T
+    mark: int = 0
+
+
+class Delta(msgspec.Struct, Generic[T], frozen=True):
+    """What one message changed: added (no old), changed, or gone (no new)."""
+
+    kind: str
+    namespace: str
+    name: str
+    old: Entry[T] | None
+    new: Entry[T] | None
+    ended: Entry[T] | None = None
+    """When it is gone: its last known state, which may be newer than `old`."""
+
+
+class ViewObserver(Protocol[T]):
+    """Who is told. The default methods do nothing, so that an observer takes what it needs."""
+
+    def changed(self, delta: Delta[T]) -> None: ...
+
+    def synced(self, kind: str) -> None: ...
+
+    def unreadable(self, message: LogMessage, reason: str) -> None: ...
+
+
+class View(Generic[T]):
+    """The objects of some kinds. Feed it to a `LogReader` as its listener."""
+
+    def __init__(
+        self,
+        kinds: Iterable[str],
+        decode: Callable[[str, msgspec.Raw], T],
+        observer: ViewObserver[T],
+    ) -> None:
+        self._objects: dict[str, dict[Key, Entry[T]]] = {kind: {} for kind in kinds}
+        self._decode = decode
+        self._observer = observer
+        self._incarnation = ""
+        self._sequence = 0
+        self._mark = 0
+        self._replaying = True
+        self._markers: dict[str, str] = {}
+        self._synced: set[str] = set()
+        self.skipped_unknown = 0
+
+    @property
+    def incarnation(self) -> str:
+        return self._incarnation
+
+    @property
+    def sequence(self) -> int:
+        """The newest sequence applied; every fact up to it is in the view."""
+        return self._sequence
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self._objects)
+
+    @property
+    def unsynced(self) -> tuple[str, ...]:
+        """Kinds about which nothing may be decided yet."""
+        return tuple(kind for kind in self._objects if kind not in self._synced)
+
+    def objects(self, kind: str) -> Mapping[Key, Entry[T]]:
+        return self._objects[kind]
+
+    def get(self, kind: str, namespace: str, name: str) -> Entry[T] | None:
+        return self._objects[kind].get((namespace, name))
+
+    def reached(self, incarnation: str, sequence: int) -> bool:
+        """Has the view applied this sequence of this log? (For answers to a fence.)"""
+        return self._incarnation == incarnation and self._sequence >= sequence
+
+    # The LogListener protocol.
+
+    def attach(self, position: LogPosition) -> int:
+        same_log = position.incarnation == self._incarnation
+        if (
+            same_log
+            and position.last_sequence >= self._sequence
+            and position.away_s < RESUME_LIMIT_S
+            and not self._replaying
+        ):
+            return self._sequence + 1
+        if not same_log:
+            # Markers of another log say nothing about this one.
+            self._markers.clear()
+            self._synced.clear()
+        self._incarnation = position.incarnation
+        self._sequence = 0
+        self._mark += 1
+        self._replaying = True
+        return 1
+
+    def apply(self, message: LogMessage) -> None:
+        if message.sequence <= self._sequence:
+            return
+        self._sequence = message.sequence
+        try:
+            fact = codec.facts.decode(message.payload)
+        except UnknownTag:
+            self.skipped_unknown += 1
+            return
+        except Undecodable as problem:
+            self._observer.unreadable(message, str(problem))
+            return
+        match fact:
+            case ObjectSeen() | ObjectGone():
+                self._apply_object(message, fact)
+            case KindSynced():
+                self._markers[fact.kind] = fact.incarnation
+                self._settle(fact.kind)
+            case WatermarkMoved():
+                pass
+
+    def caught_up(self) -> None:
+        self._replaying = False
+        for kind in self._objects:
+            self._settle(kind)
+
+    def _apply_object(self, message: LogMessage, fact: ObjectSeen | ObjectGone) -> None:
+        objects = self._objects.get(fact.kind)
+        if objects is None:
+            return
+        key = (fact.namespace, fact.name)
+        try:
+            projection = self._decode(fact.kind, fact.projection)
+        except (msgspec.MsgspecError, ValueError) as problem:
+            self._observer.unreadable(message, f"its projection: {problem}")
+            return
+        entry = Entry(fact.uid, fact.resource_version, message.sequence, projection, self._mark)
+        old = objects.get(key)
+        if isinstance(fact, ObjectGone):
+            if old is None:
+                return
+            if old.uid != fact.uid:
+                # The tombstone of a successor that came and went while we were not looking.
+                entry = old
+            del objects[key]
+            self._tell(fact.kind, key, old=old, ended=entry)
+            return
+        if old is not None and old.uid != fact.uid:
+            self._tell(fact.kind, key, old=old, ended=old)
+            old = None
+        objects[key] = entry
+        self._tell(fact.kind, key, old=old, new=entry)
+
+    def _settle(self, kind: str) -> None:
+        """Sweep and declare synced, once the replay is over and the marker is of this log."""
+        objects = self._objects.get(kind)
+        if objects is None or self._replaying or self._markers.get(kind) != self._incarnation:
+            return
+        stale = [key for key, entry in objects.items() if entry.mark != self._mark]
+        for key in stale:
+            old = objects.pop(key)
+            self._tell(kind, key, old=old, ended=old)
+        if kind not in self._synced:
+            self._synced.add(kind)
+            self._observer.synced(kind)
+
+    def _tell(
+        self,
+        kind: str,
+        key: Key,
+        *,
+        old: Entry[T] | None,
+        new: Entry[T] | None = None,
+        ended: Entry[T] | None = None,
+    ) -> None:
+        self._observer.changed(Delta(kind, key[0], key[1], old, new, ended))
