@@ -1,0 +1,223 @@
+"""Apply one intent about one object: idempotent, on the object that was meant and no other.
+
+Each verb has its own idea of "done already", because an intent may be applied a second time
+when the gateway was killed between applying it and saying so.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from stromboli.api import kinds
+from stromboli.api.kinds import Kind
+from stromboli.contracts.intents import (
+    CreateObject,
+    DeleteObject,
+    EvictPod,
+    PatchObject,
+    PatchType,
+)
+from stromboli.contracts.outcomes import Reason
+from stromboli.gateway.attempts import refusal_of, until_final
+from stromboli.gateway.deadlines import Permit
+from stromboli.gateway.refusals import Refusal
+from stromboli.kube import wire
+from stromboli.kube.client import KubeClient
+from stromboli.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+
+_PATCH_TYPES = {
+    PatchType.JSON: wire.PatchType.JSON,
+    PatchType.MERGE: wire.PatchType.MERGE,
+    PatchType.APPLY: wire.PatchType.APPLY,
+}
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """Kubernetes is as wanted. An empty resourceVersion means that the object is gone."""
+
+    uid: str
+    resource_version: str
+    already: bool = False
+
+
+class _Controller(msgspec.Struct):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+    owner_references: list[_Controller] | None = None
+
+
+class _Existing(msgspec.Struct):
+    metadata: _Meta
+
+
+_existing = msgspec.json.Decoder(_Existing)
+
+SingleIntent = CreateObject | PatchObject | DeleteObject | EvictPod
+
+
+@dataclass(slots=True)
+class Applier:
+    """Intents into calls."""
+
+    kube: KubeClient
+    rng: random.Random
+
+    async def apply(self, intent: SingleIntent, permit: Permit) -> Done | Refusal:
+        kind = kinds.by_token(intent.kind)
+        match intent:
+            case CreateObject():
+                return await self._create(kind, intent, permit)
+            case PatchObject():
+                return await self._patch(kind, intent, permit)
+            case DeleteObject():
+                return await self._delete(kind, intent, permit)
+            case EvictPod():
+                return await self._evict(kind, intent, permit)
+
+    async def _create(
+        self, kind: Kind[Any], intent: CreateObject, permit: Permit
+    ) -> Done | Refusal:
+        try:
+            written = await until_final(
+                lambda limit_s: self.kube.create(
+                    kind,
+                    intent.namespace or None,
+                    intent.manifest,
+                    field_manager=_manager(intent.service),
+                    timeout_s=limit_s,
+                ),
+                permit,
+                self.rng,
+            )
+        except AlreadyExists:
+            return await self._exists_already(kind, intent, permit)
+        except ApiError as error:
+            return refusal_of(error)
+        return Done(uid=written.uid, resource_version=written.resource_version)
+
+    async def _exists_already(
+        self, kind: Kind[Any], intent: CreateObject, permit: Permit
+    ) -> Done | Refusal:
+        """One of this name is there: ours from an earlier attempt, or somebody else's?"""
+        found = await self._fetch(kind, intent.namespace, intent.name, permit)
+        if found is None:
+            return Refusal(Reason.STALE, f"{intent.kind} {intent.name} existed and is gone again")
+        owners = [o.uid for o in found.owner_references or [] if o.controller]
+        if intent.owner_uid and owners != [intent.owner_uid]:
+            return Refusal(
+                Reason.STALE,
+                f"{intent.kind} {intent.namespace}/{intent.name} exists and belongs to "
+                f"{owners or 'nobody'}, not to {intent.owner_uid}",
+            )
+        return Done(uid=found.uid, resource_version=found.resource_version, already=True)
+
+    async def _patch(self, kind: Kind[Any], intent: PatchObject, permit: Permit) -> Done | Refusal:
+        body = with_uid(intent)
+        try:
+            written = await until_final(
+                lambda limit_s: self.kube.patch(
+                    kind,
+                    intent.namespace or None,
+                    intent.name,
+                    body,
+                    patch_type=_PATCH_TYPES[intent.patch_type],
+                    subresource=intent.subresource,
+                    field_manager=_manager(intent.service),
+                    force=intent.patch_type is PatchType.APPLY,
+                    timeout_s=limit_s,
+                ),
+                permit,
+                self.rng,
+            )
+        except (Conflict, Invalid) as error:
+            # A wrong uid is a Conflict or an Invalid, depending on the kind of patch.
+            found = await self._fetch(kind, intent.namespace, intent.name, permit)
+            if found is not None and found.uid == intent.uid:
+                return refusal_of(error)
+            return Refusal(
+                Reason.STALE,
+                f"{intent.kind} {intent.namespace}/{intent.name} is not {intent.uid} any more",
+            )
+        except ApiError as error:
+            return refusal_of(error)
+        return Done(uid=written.uid, resource_version=written.resource_version)
+
+    async def _delete(
+        self, kind: Kind[Any], intent: DeleteObject, permit: Permit
+    ) -> Done | Refusal:
+        try:
+            deleted = await until_final(
+                lambda limit_s: self.kube.delete(
+                    kind,
+                    intent.namespace or None,
+                    intent.name,
+                    uid=intent.uid,
+                    grace_period_s=intent.grace_period_s,
+                    propagation=intent.propagation,
+                    timeout_s=limit_s,
+                ),
+                permit,
+                self.rng,
+            )
+        except (NotFound, Conflict):
+            # Another uid under this name means that the one we meant is gone.
+            return Done(uid=intent.uid, resource_version="", already=True)
+        except ApiError as error:
+            return refusal_of(error)
+        version = "" if deleted.is_gone else deleted.resource_version
+        return Done(uid=intent.uid, resource_version=version)
+
+    async def _evict(self, kind: Kind[Any], intent: EvictPod, permit: Permit) -> Done | Refusal:
+        try:
+            await until_final(
+                lambda limit_s: self.kube.evict(
+                    intent.namespace,
+                    intent.name,
+                    uid=intent.uid,
+                    grace_period_s=intent.grace_period_s,
+                    timeout_s=limit_s,
+                ),
+                permit,
+                self.rng,
+            )
+        except (NotFound, Conflict):
+            return Done(uid=intent.uid, resource_version="", already=True)
+        except ApiError as error:
+            return refusal_of(error)
+        found = await self._fetch(kind, intent.namespace, intent.name, permit)
+        still_there = found is not None and found.uid == intent.uid
+        version = found.resource_version if found is not None and still_there else ""
+        return Done(uid=intent.uid, resource_version=version)
+
+    async def _fetch(
+        self, kind: Kind[Any], namespace: str, name: str, permit: Permit
+    ) -> _Meta | None:
+        raw = await until_final(
+            lambda limit_s: self.kube.get_or_none(kind, namespace or None, name, timeout_s=limit_s),
+            permit,
+            self.rng,
+        )
+        return None if raw is None else _existing.decode(raw).metadata
+
+
+def with_uid(intent: PatchObject) -> bytes:
+    """The patch, made to fail on any object but the one that was meant."""
+    body: Any = msgspec.json.decode(intent.patch)
+    if intent.patch_type is PatchType.JSON:
+        test = {"op": "test", "path": "/metadata/uid", "value": intent.uid}
+        return msgspec.json.encode([test, *cast("list[Any]", body)])
+    patch = cast("dict[str, Any]", body)
+    metadata = cast("dict[str, Any]", patch.get("metadata") or {})
+    patch["metadata"] = {**metadata, "uid": intent.uid}
+    return msgspec.json.encode(patch)
+
+
+def _manager(service: str) -> str:
+    return f"stromboli-{service}"

@@ -1,0 +1,129 @@
+"""Which facts a watch event or a list makes: only what differs from what stands on STATE.
+
+Pure. The rules: an event older than what stands is dropped; a projection that did not change
+is not published, unless somebody waits to see this very resourceVersion; a changed uid under
+one name is the end of one object and the beginning of another; what a complete list does not
+contain is gone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from stromboli.contracts.facts import ObjectGone, ObjectSeen
+from stromboli.gateway.published import Key, Published, Standing, digest
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """An object as the API server has it, projected."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    projection: bytes
+
+    @property
+    def key(self) -> Key:
+        return (self.namespace, self.name)
+
+
+ObjectFact = ObjectSeen | ObjectGone
+IsAwaited = Callable[[str, Key, str], bool]
+"""(kind, key, resourceVersion): does somebody wait to see this version in the views?"""
+
+
+@dataclass(slots=True)
+class Difference:
+    """The differences of one kind."""
+
+    kind: str
+    published: Published
+    is_awaited: IsAwaited
+    _listed: set[Key] | None = None
+
+    def seen(self, found: Observed, cause: str) -> list[ObjectFact]:
+        """The object exists like this."""
+        if self._listed is not None:
+            self._listed.add(found.key)
+        standing = self.published.expected(self.kind, found.key)
+        if standing is None or standing.gone:
+            if standing is not None and standing.uid == found.uid and _older(found, standing):
+                return []  # an old object from a server that lags behind: it is gone already
+            return [self._exists(found, cause)]
+        if standing.uid != found.uid:
+            if standing.uid and _older(found, standing):
+                return []
+            return [*self.vanished(found.key, cause), self._exists(found, cause)]
+        if _older(found, standing):
+            return []
+        unchanged = standing.digest == digest(found.projection)
+        if unchanged and not self.is_awaited(self.kind, found.key, found.resource_version):
+            return []
+        return [self._exists(found, cause)]
+
+    def gone(self, found: Observed, cause: str) -> list[ObjectFact]:
+        """The object was deleted; this was its last state."""
+        standing = self.published.expected(self.kind, found.key)
+        if standing is None or standing.gone or standing.uid not in {found.uid, ""}:
+            return []
+        return [
+            ObjectGone(
+                kind=self.kind,
+                namespace=found.namespace,
+                name=found.name,
+                uid=found.uid,
+                resource_version=found.resource_version,
+                projection=msgspec.Raw(found.projection),
+                cause=cause,
+            )
+        ]
+
+    def list_started(self) -> None:
+        self._listed = set()
+
+    def list_abandoned(self) -> None:
+        self._listed = None
+
+    def list_done(self) -> list[Key]:
+        """Objects that stand on STATE and that the complete list did not contain."""
+        listed = self._listed or set[Key]()
+        self._listed = None
+        return [key for key in self.published.living(self.kind) if key not in listed]
+
+    def _exists(self, found: Observed, cause: str) -> ObjectSeen:
+        return ObjectSeen(
+            kind=self.kind,
+            namespace=found.namespace,
+            name=found.name,
+            uid=found.uid,
+            resource_version=found.resource_version,
+            projection=msgspec.Raw(found.projection),
+            cause=cause,
+        )
+
+    def vanished(self, key: Key, cause: str) -> list[ObjectFact]:
+        """The end of an object of which only STATE still has the last projection."""
+        standing = self.published.expected(self.kind, key)
+        if standing is None or not standing.uid:
+            return []
+        return [
+            ObjectGone(
+                kind=self.kind,
+                namespace=key[0],
+                name=key[1],
+                uid=standing.uid,
+                resource_version=standing.resource_version,
+                projection=LAST_KNOWN,
+                cause=cause,
+            )
+        ]
+
+
+LAST_KNOWN = msgspec.Raw(b"")
+"""Stands for "the projection on STATE": the writer reads it from there before it publishes."""
+
+
+def _older(found: Observed, standing: Standing) -> bool:
+    return int(found.resource_version) < int(standing.resource_version)

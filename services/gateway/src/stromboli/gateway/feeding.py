@@ -1,0 +1,225 @@
+"""Follow one kind in Kubernetes and keep STATE equal to it, as long as we lead.
+
+list + watch → projection → difference → STATE. After each complete list comes the sync
+marker: from then on the absence of a fact means the absence of an object. Watermarks say how
+far STATE is, so that a successor can watch on from there without listing.
+"""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from stromboli.api import projections
+from stromboli.api.errors import ApiError
+from stromboli.api.kinds import Kind
+from stromboli.contracts.errors import BadSubject
+from stromboli.contracts.facts import OBJECTS, KindSynced, WatermarkMoved
+from stromboli.contracts.streams import STATE
+from stromboli.gateway.difference import Difference, Observed
+from stromboli.gateway.placing import Places
+from stromboli.gateway.published import Key, Published
+from stromboli.gateway.settling import OwnWrites
+from stromboli.gateway.writing import FactWriter
+from stromboli.kube.reflector import (
+    Bookmark,
+    Change,
+    Changed,
+    Interrupted,
+    ListAbandoned,
+    ListDone,
+    ListPage,
+    ListStarted,
+    Reflector,
+)
+from stromboli.kube.wire import EventType, read_meta
+from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
+from stromboli.runtime.bus.errors import BusError
+from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.clock import Clock
+from stromboli.runtime.crashpoints import declare, reach
+from stromboli.runtime.logs import get_logger
+
+log = get_logger(__name__)
+
+PAGE = declare("gateway.list.page", "a page of a list was handed to the writer")
+LISTED = declare("gateway.list.done", "the list is complete, its marker is not published yet")
+SYNCED = declare("gateway.kind.synced", "the sync marker is stored, the watermark is not")
+
+
+class KindFeed:
+    """One kind's way from the API server to STATE."""
+
+    def __init__(
+        self,
+        kind: Kind[Any],
+        reflector: Reflector,
+        *,
+        published: Published,
+        writer: FactWriter,
+        own_writes: OwnWrites,
+        places: Places,
+        jetstream: JetStream,
+        office: DeadLetterOffice,
+        clock: Clock,
+        watermark_every_s: float,
+    ) -> None:
+        self.kind = kind
+        self.reflector = reflector
+        self._published = published
+        self._writer = writer
+        self._places = places
+        self._jetstream = jetstream
+        self._office = office
+        self._clock = clock
+        self._watermark_every_s = watermark_every_s
+        self._watermarked_at = clock.monotonic()
+        self._difference = Difference(kind.token, published, own_writes.awaits)
+        self._place_keys: set[Key] | None = None
+        self.interrupted = ""
+        """Why the API server does not answer, while it does not."""
+
+    async def run(self) -> None:
+        async with aclosing(self.reflector.changes()) as changes:
+            async for change in changes:
+                await self._take(change)
+
+    async def _take(self, change: Change) -> None:
+        match change:
+            case ListStarted(reason):
+                log.info("list.started", kind=self.kind.token, reason=str(reason))
+                await self._drop_what_state_lost()
+                self._difference.list_started()
+                self._place_keys = set()
+            case ListPage(items):
+                self.interrupted = ""
+                for raw in items:
+                    await self._seen(raw, cause=f"list/{self.kind.token}")
+                reach(PAGE)
+            case ListDone(resource_version, count):
+                await self._list_done(resource_version, count)
+            case ListAbandoned(error):
+                log.warning("list.abandoned", kind=self.kind.token, problem=str(error))
+                self._difference.list_abandoned()
+                self._place_keys = None
+            case Changed(event):
+                self.interrupted = ""
+                if event.type is EventType.DELETED:
+                    await self._gone(event.object, event.resource_version)
+                else:
+                    cause = f"watch/{self.kind.token}/{event.resource_version}"
+                    await self._seen(event.object, cause=cause)
+                await self._move_watermark(event.resource_version)
+            case Bookmark(resource_version):
+                self.interrupted = ""
+                await self._move_watermark(resource_version)
+            case Interrupted(error, retry_in_s):
+                self.interrupted = str(error)
+                log.warning(
+                    "watch.interrupted",
+                    kind=self.kind.token,
+                    problem=str(error),
+                    retry_in_s=round(retry_in_s, 3),
+                )
+
+    def _subject(self, key: Key) -> str:
+        return OBJECTS.fill({"kind": self.kind.token, "namespace": key[0], "name": key[1]})
+
+    async def _observe(self, raw: msgspec.Raw) -> Observed | None:
+        """Project an object; what can't be read or named is put aside, and the rest goes on."""
+        meta = read_meta(raw)
+        try:
+            self._subject((meta.namespace, meta.name))
+            projection = projections.encode_projection(projections.project(self.kind, raw))
+        except (ApiError, BadSubject) as problem:
+            identity = f"vc.state.{self.kind.token}.{meta.namespace or '-'}.{meta.name}"
+            letter = Unreadable(
+                STATE.name, meta.uid, identity, int(meta.resource_version), bytes(raw)
+            )
+            await self._office.put_aside(letter, f"an object that can't be read: {problem}")
+            return None
+        return Observed(
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            projection=projection,
+        )
+
+    async def _seen(self, raw: msgspec.Raw, *, cause: str) -> None:
+        observed = await self._observe(raw)
+        if observed is None:
+            return
+        if self._place_keys is not None:
+            self._place_keys.add(observed.key)
+        self._places.seen(self.kind.token, observed.key, raw)
+        self._published.saw(self.kind.token, observed.key, observed.resource_version)
+        for fact in self._difference.seen(observed, cause):
+            await self._writer.write(fact)
+
+    async def _gone(self, raw: msgspec.Raw, resource_version: str) -> None:
+        observed = await self._observe(raw)
+        if observed is None:
+            return
+        self._places.gone(self.kind.token, observed.key)
+        cause = f"watch/{self.kind.token}/{resource_version}"
+        for fact in self._difference.gone(observed, cause):
+            await self._writer.write(fact)
+
+    async def _list_done(self, resource_version: str, count: int) -> None:
+        reach(LISTED)
+        listed = self._place_keys or set[Key]()
+        self._place_keys = None
+        for key in self._difference.list_done():
+            self._places.gone(self.kind.token, key)
+            for fact in self._difference.vanished(
+                key, f"list/{self.kind.token}/{resource_version}"
+            ):
+                await self._writer.write(fact)
+        self._places.keep_only(self.kind.token, listed)
+        await self._writer.flush(self.kind.token)
+        incarnation = self._published.incarnation
+        await self._writer.write(
+            KindSynced(
+                kind=self.kind.token,
+                incarnation=incarnation,
+                resource_version=resource_version,
+                count=count,
+            )
+        )
+        await self._writer.flush(self.kind.token)
+        reach(SYNCED)
+        log.info("kind.synced", kind=self.kind.token, count=count, version=resource_version)
+        await self._move_watermark(resource_version, now=True)
+
+    async def _move_watermark(self, resource_version: str, *, now: bool = False) -> None:
+        passed_s = self._clock.monotonic() - self._watermarked_at
+        if not now and passed_s < self._watermark_every_s:
+            return
+        self._watermarked_at = self._clock.monotonic()
+        await self._writer.flush(self.kind.token)
+        await self._writer.write(
+            WatermarkMoved(
+                kind=self.kind.token,
+                incarnation=self._published.incarnation,
+                resource_version=resource_version,
+            )
+        )
+
+    async def _drop_what_state_lost(self) -> None:
+        """A list is a comparison with STATE as it is, not as we remember it."""
+        while True:
+            try:
+                subjects = await self._jetstream.subjects(
+                    STATE.name, f"vc.state.{self.kind.token}.*.*"
+                )
+                break
+            except BusError as problem:
+                log.debug("list.waiting", kind=self.kind.token, problem=str(problem))
+                await asyncio.sleep(0.2)
+        for key in tuple(self._published.living(self.kind.token)):
+            subject = self._subject(key)
+            if subject not in subjects and not self._published.is_in_flight(subject):
+                log.warning("fact.lost", subject=subject)
+                self._published.lost_object(self.kind.token, key)

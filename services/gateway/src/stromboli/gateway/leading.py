@@ -1,0 +1,232 @@
+"""What a gateway does while it leads: follow every kind, and apply intents.
+
+A standby reads STATE along and waits for the lease. The leader starts over when STATE turns
+out to be another log (its data was lost), and stops at once when it loses the lease.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from stromboli.api import kinds
+from stromboli.api.kinds import Kind
+from stromboli.contracts.streams import STREAMS
+from stromboli.gateway.applying import Applier
+from stromboli.gateway.config import GatewaySettings
+from stromboli.gateway.feeding import KindFeed
+from stromboli.gateway.fencing import FenceBook
+from stromboli.gateway.gangs import GangBinder
+from stromboli.gateway.handling import IntentHandling
+from stromboli.gateway.placing import Places
+from stromboli.gateway.published import Published
+from stromboli.gateway.settling import OwnWrites
+from stromboli.gateway.writing import FactWriter
+from stromboli.kube.client import KubeClient
+from stromboli.kube.reflector import Reflector, ReflectorSettings
+from stromboli.runtime.bus.connection import BusConnection
+from stromboli.runtime.bus.dead_letters import DeadLetterOffice
+from stromboli.runtime.bus.errors import BusError
+from stromboli.runtime.bus.intake import IntentIntake
+from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.bus.leases import Lease, LeaseKeeper
+from stromboli.runtime.bus.publisher import Publisher
+from stromboli.runtime.bus.streams import reconcile
+from stromboli.runtime.clock import Clock
+from stromboli.runtime.logs import get_logger
+
+log = get_logger(__name__)
+
+WATCHED: tuple[Kind[Any], ...] = tuple(
+    kinds.by_token(token)
+    for token in (
+        "namespace",
+        "node",
+        "priorityclass",
+        "queue",
+        "vcjob",
+        "vcpodgroup",
+        "command",
+        "pod",
+    )
+)
+"""Kinds that become facts. No Secrets and no ConfigMaps: their contents stay where they are."""
+
+
+_LOOK_S = 0.1
+
+
+async def _or_timeout(event: Coroutine[Any, Any, object], seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event
+
+
+class _StartOver(Exception):
+    """What is on STATE is not what we wrote there: begin again."""
+
+
+@dataclass(slots=True)
+class Gateway:
+    """A gateway, leading or standing by."""
+
+    settings: GatewaySettings
+    connection: BusConnection
+    publisher: Publisher
+    kube: KubeClient
+    clock: Clock
+    holder: str
+    rng: random.Random
+    jetstream: JetStream = field(init=False)
+    published: Published = field(init=False)
+    office: DeadLetterOffice = field(init=False)
+    feeds: dict[str, KindFeed] = field(default_factory=dict)
+    lease: Lease | None = None
+    _streams_wanted: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.jetstream = JetStream(self.connection)
+        self.published = Published(self._compare_again)
+        self.office = DeadLetterOffice(self.publisher, self.clock, "gateway")
+
+    @property
+    def is_leading(self) -> bool:
+        return self.lease is not None and self.lease.held
+
+    def not_ready(self) -> str | None:
+        """Why this gateway can't do its work right now; a standby that could lead is ready."""
+        if not self.connection.connected:
+            return "not connected to NATS"
+        if not self.published.is_caught_up:
+            return "STATE has not been read yet"
+        if not self.is_leading:
+            return None
+        incarnation = self.published.incarnation
+        missing = [
+            kind.token
+            for kind in WATCHED
+            if (marker := self.published.markers.get(kind.token)) is None
+            or marker.incarnation != incarnation
+        ]
+        return f"kinds not listed yet: {', '.join(missing)}" if missing else None
+
+    def _compare_again(self, kind: str) -> None:
+        """Somebody else wrote to STATE: compare the whole kind with the API server."""
+        feed = self.feeds.get(kind)
+        if feed is not None and self.is_leading:
+            log.warning("fact.foreign", kind=kind)
+            feed.reflector.request_relist()
+
+    async def keep_streams(self) -> None:
+        """Bring the streams to what the contract says, at start and after every reconnect."""
+        self._streams_wanted.set()
+        stop_watching = self.connection.watch_link(
+            reconnected=self._streams_wanted.set, disconnected=lambda: None
+        )
+        try:
+            while True:
+                await self._streams_wanted.wait()
+                self._streams_wanted.clear()
+                try:
+                    await reconcile(self.jetstream, STREAMS, replicas=self.settings.stream_replicas)
+                except BusError as problem:
+                    log.warning("streams.unready", problem=str(problem))
+                    await asyncio.sleep(0.5)
+                    self._streams_wanted.set()
+        finally:
+            stop_watching()
+
+    async def take_turns(self) -> None:
+        """Lead whenever the lease can be had; ends only by cancellation."""
+        keeper = LeaseKeeper(
+            self.jetstream,
+            self.publisher,
+            self.clock,
+            service="gateway",
+            holder=self.holder,
+            life_s=self.settings.lease_life,
+        )
+        while True:
+            async with keeper.lead() as lease:
+                self.lease = lease
+                await self._lead_until_lost(lease)
+            self.lease = None
+
+    async def _lead_until_lost(self, lease: Lease) -> None:
+        while lease.held:
+            await self._wait_for_state(lease)
+            generation = self.published.generation
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._end_when_lost(lease, generation))
+                    self._start_work(group, lease)
+            except* _StartOver:
+                log.info("gateway.starting_over", leading=lease.held)
+
+    async def _wait_for_state(self, lease: Lease) -> None:
+        while lease.held and not self.published.is_caught_up:
+            await _or_timeout(lease.lost.wait(), _LOOK_S)
+
+    async def _end_when_lost(self, lease: Lease, generation: int) -> None:
+        while lease.held and self.published.generation == generation:
+            await _or_timeout(lease.lost.wait(), _LOOK_S)
+        raise _StartOver
+
+    def _start_work(self, group: asyncio.TaskGroup, lease: Lease) -> None:
+        # What a former turn had on its way is answered by STATE itself, if it arrived.
+        self.published.abandon_plans()
+        places = Places()
+        own_writes = OwnWrites(frozenset(kind.token for kind in WATCHED), places.is_placed)
+        writer = FactWriter(
+            self.publisher,
+            self.jetstream,
+            self.published,
+            own_writes,
+            self.office,
+            may_write=lambda: lease.held,
+        )
+        group.create_task(writer.run(), name="fact writer")
+        self.feeds = {kind.token: self._feed(kind, writer, own_writes, places) for kind in WATCHED}
+        for token, feed in self.feeds.items():
+            group.create_task(feed.run(), name=f"feed {token}")
+        handling = IntentHandling(
+            self.publisher,
+            self.clock,
+            self.office,
+            Applier(self.kube, self.rng),
+            GangBinder(self.kube, places, self.rng),
+            FenceBook(self.jetstream, self.publisher),
+            self.published,
+            own_writes,
+            is_leading=lambda: lease.held,
+        )
+        owner = f"{lease.epoch.revision}"
+        intake = IntentIntake(self.connection, self.clock, handling, owner=owner)
+        group.create_task(intake.run(), name="intents")
+
+    def _feed(
+        self, kind: Kind[Any], writer: FactWriter, own_writes: OwnWrites, places: Places
+    ) -> KindFeed:
+        reflector = Reflector(
+            self.kube,
+            kind,
+            rng=self.rng,
+            settings=ReflectorSettings(
+                relist_every_s=self.settings.kube.relist_every, max_retry_s=5.0
+            ),
+            resume_from=self.published.resume_from(kind.token) or None,
+        )
+        return KindFeed(
+            kind,
+            reflector,
+            published=self.published,
+            writer=writer,
+            own_writes=own_writes,
+            places=places,
+            jetstream=self.jetstream,
+            office=self.office,
+            clock=self.clock,
+            watermark_every_s=self.settings.watermark_every,
+        )

@@ -1,0 +1,223 @@
+"""What stands on STATE, as far as this gateway knows: the memory behind every difference.
+
+Fed by the STATE log like any view, and by the acknowledgements of our own publishes. Of each
+object it keeps what a comparison needs (sequence, uid, resourceVersion, a digest of the
+projection), not the object. Pure: no I/O.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from stromboli.contracts import codec
+from stromboli.contracts.errors import BadSubject, Undecodable
+from stromboli.contracts.facts import (
+    OBJECTS,
+    Fact,
+    KindSynced,
+    ObjectGone,
+    ObjectSeen,
+    WatermarkMoved,
+)
+from stromboli.contracts.subjects import CLUSTER
+from stromboli.runtime.bus.reader import LogMessage, LogPosition
+
+Key = tuple[str, str]
+_UNREADABLE = b"unreadable"
+
+
+def digest(projection: bytes) -> bytes:
+    return blake2b(projection, digest_size=12).digest()
+
+
+@dataclass(slots=True)
+class Standing:
+    """The newest message of one object's subject."""
+
+    sequence: int
+    uid: str
+    resource_version: str
+    digest: bytes
+    gone: bool
+
+
+class Published:
+    """STATE as it stands. Feed it to a `LogReader` as its listener."""
+
+    def __init__(self, foreign_write: Callable[[str], None]) -> None:
+        self._foreign_write = foreign_write
+        self._objects: dict[str, dict[Key, Standing]] = {}
+        self._planned: dict[str, dict[Key, Standing]] = {}
+        self._seen: dict[str, dict[Key, int]] = {}
+        self._other: dict[str, int] = {}
+        self._in_flight: set[str] = set()
+        self.markers: dict[str, KindSynced] = {}
+        self.watermarks: dict[str, WatermarkMoved] = {}
+        self.incarnation = ""
+        self.sequence = 0
+        self.is_caught_up = False
+        self.generation = 0
+        """Grows whenever what we knew was thrown away: every feed has to start over."""
+
+    # What others ask.
+
+    def standing(self, kind: str, key: Key) -> Standing | None:
+        return self._objects.get(kind, {}).get(key)
+
+    def expected(self, kind: str, key: Key) -> Standing | None:
+        """What will stand when everything that is on its way has arrived."""
+        return self._planned.get(kind, {}).get(key) or self.standing(kind, key)
+
+    def is_planned(self, kind: str, key: Key) -> bool:
+        """Is a fact about this object on its way?"""
+        return key in self._planned.get(kind, {})
+
+    def saw(self, kind: str, key: Key, resource_version: str) -> None:
+        """The watch has shown this version, whether or not it made a fact."""
+        self._seen.setdefault(kind, {})[key] = int(resource_version)
+
+    def seen_version(self, kind: str, key: Key) -> int:
+        return self._seen.get(kind, {}).get(key, 0)
+
+    def living(self, kind: str) -> Iterator[Key]:
+        """Objects that STATE says, or is about to say, exist."""
+        planned = self._planned.get(kind, {})
+        for key, standing in {**self._objects.get(kind, {}), **planned}.items():
+            if not standing.gone:
+                yield key
+
+    def last_sequence(self, fact: Fact) -> int:
+        """The sequence of the newest message on the fact's subject; 0 if there is none."""
+        if isinstance(fact, ObjectSeen | ObjectGone):
+            standing = self.standing(fact.kind, (fact.namespace, fact.name))
+            return 0 if standing is None else standing.sequence
+        return self._other.get(fact.subject(), 0)
+
+    def resume_from(self, kind: str) -> str:
+        """Where a watch may go on without listing; empty if a list is needed."""
+        marker, watermark = self.markers.get(kind), self.watermarks.get(kind)
+        if marker is None or watermark is None:
+            return ""
+        here = marker.incarnation == self.incarnation == watermark.incarnation
+        return watermark.resource_version if here else ""
+
+    # What our own publishing reports.
+
+    def begin(self, fact: Fact) -> None:
+        """A publish of this fact is on its way or waits for its predecessor."""
+        self._in_flight.add(fact.subject())
+        if isinstance(fact, ObjectSeen | ObjectGone):
+            planned = self._planned.setdefault(fact.kind, {})
+            planned[fact.namespace, fact.name] = _standing(fact, 0)
+
+    def end(self, fact: Fact) -> None:
+        """Nothing is on its way to this subject any more."""
+        self._in_flight.discard(fact.subject())
+        if isinstance(fact, ObjectSeen | ObjectGone):
+            self._planned.get(fact.kind, {}).pop((fact.namespace, fact.name), None)
+
+    def abandon_plans(self) -> None:
+        """Whoever was publishing has stopped."""
+        self._in_flight.clear()
+        self._planned.clear()
+        self._seen.clear()
+
+    def is_in_flight(self, subject: str) -> bool:
+        return subject in self._in_flight
+
+    def stands(self, fact: Fact, sequence: int) -> None:
+        """This fact is now the newest message of its subject."""
+        self.sequence = max(self.sequence, sequence)
+        match fact:
+            case ObjectSeen() | ObjectGone():
+                if isinstance(fact, ObjectGone):
+                    self._seen.get(fact.kind, {}).pop((fact.namespace, fact.name), None)
+                objects = self._objects.setdefault(fact.kind, {})
+                objects[fact.namespace, fact.name] = _standing(fact, sequence)
+            case KindSynced():
+                self.markers[fact.kind] = fact
+                self._other[fact.subject()] = sequence
+            case WatermarkMoved():
+                self.watermarks[fact.kind] = fact
+                self._other[fact.subject()] = sequence
+
+    def lost(self, fact: Fact) -> None:
+        """The fact's subject holds no message any more."""
+        if isinstance(fact, ObjectSeen | ObjectGone):
+            self.lost_object(fact.kind, (fact.namespace, fact.name))
+        else:
+            self._other.pop(fact.subject(), None)
+
+    def lost_object(self, kind: str, key: Key) -> None:
+        self._objects.get(kind, {}).pop(key, None)
+
+    def found(self, subject: str, sequence: int, payload: bytes) -> str:
+        """This is the newest message of the subject, whoever wrote it; returns its kind."""
+        self.sequence = max(self.sequence, sequence)
+        try:
+            fact = codec.facts.decode(payload)
+        except Undecodable:
+            return self._found_unreadable(subject, sequence)
+        if fact.subject() != subject:
+            return self._found_unreadable(subject, sequence)
+        if sequence > self.last_sequence(fact):
+            self.stands(fact, sequence)
+            return fact.kind
+        return ""
+
+    def forget(self) -> None:
+        """Throw everything away: the log is another one."""
+        self._objects.clear()
+        self._planned.clear()
+        self._seen.clear()
+        self._in_flight.clear()
+        self._other.clear()
+        self.markers.clear()
+        self.watermarks.clear()
+        self.sequence = 0
+        self.is_caught_up = False
+        self.generation += 1
+
+    # The LogListener protocol.
+
+    def attach(self, position: LogPosition) -> int:
+        same = position.incarnation == self.incarnation
+        if same and position.last_sequence >= self.sequence and self.is_caught_up:
+            return self.sequence + 1
+        self.incarnation = position.incarnation
+        self.forget()
+        return 1
+
+    def apply(self, message: LogMessage) -> None:
+        kind = self.found(message.subject, message.sequence, message.payload)
+        if kind and self.is_caught_up and message.subject not in self._in_flight:
+            # Not our own doing: whoever reads this kind gets a fresh comparison.
+            self._foreign_write(kind)
+
+    def caught_up(self) -> None:
+        self.is_caught_up = True
+
+    def _found_unreadable(self, subject: str, sequence: int) -> str:
+        """Rubbish under an object's subject: remember its sequence, so that it is replaced."""
+        try:
+            place = OBJECTS.parse(subject)
+        except BadSubject:
+            return ""
+        kind = place["kind"]
+        key = ("" if place["namespace"] == CLUSTER else place["namespace"], place["name"])
+        objects = self._objects.setdefault(kind, {})
+        known = objects.get(key)
+        if known is not None and known.sequence >= sequence:
+            return ""
+        objects[key] = Standing(sequence, "", "0", _UNREADABLE, gone=False)
+        return kind
+
+
+def _standing(fact: ObjectSeen | ObjectGone, sequence: int) -> Standing:
+    return Standing(
+        sequence,
+        fact.uid,
+        fact.resource_version,
+        digest(bytes(fact.projection)),
+        gone=isinstance(fact, ObjectGone),
+    )

@@ -1,0 +1,221 @@
+"""Put facts on STATE: one writer per subject at a time, each expecting what stands there.
+
+JetStream refuses a write whose expected sequence is not the subject's last one. That makes a
+deposed leader harmless, and it makes order per subject our duty: the next fact of a subject
+waits until its predecessor is acknowledged. While it waits, a newer state of the same object
+takes its place; an end never does.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from stromboli.contracts import codec
+from stromboli.contracts.errors import MessageTooLarge, Undecodable
+from stromboli.contracts.facts import TOMBSTONE_LIFE_S, Fact, ObjectGone, ObjectSeen
+from stromboli.contracts.streams import STATE
+from stromboli.gateway.difference import LAST_KNOWN
+from stromboli.gateway.published import Published
+from stromboli.gateway.settling import OwnWrites
+from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
+from stromboli.runtime.bus.errors import BusError, PublishRefused, WrongLastSequence
+from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.bus.publisher import PubAck, Publisher
+from stromboli.runtime.crashpoints import declare, reach
+from stromboli.runtime.logs import get_logger
+from stromboli.runtime.telemetry import counter
+
+log = get_logger(__name__)
+
+SENT = declare("gateway.fact.sent", "a fact is on the wire, its acknowledgement is not here yet")
+STORED = declare("gateway.fact.stored", "a fact was acknowledged, nothing was remembered yet")
+
+_facts = counter("stromboli.facts.published", "Facts put on STATE", labels=["kind"])
+_repairs = counter("stromboli.facts.contested", "Facts whose subject was not as expected")
+
+_RETRY_S = 0.2
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What is on its way to one subject."""
+
+    waiting: deque[Fact] = field(default_factory=deque[Fact])
+
+
+class FactWriter:
+    """Writes facts while we lead."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        jetstream: JetStream,
+        published: Published,
+        own_writes: OwnWrites,
+        office: DeadLetterOffice,
+        *,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._publisher = publisher
+        self._jetstream = jetstream
+        self._published = published
+        self._own_writes = own_writes
+        self._office = office
+        self._may_write = may_write
+        self._lanes: dict[str, _Lane] = {}
+        self._outstanding: dict[str, int] = {}
+        self._drained = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Keep the tasks that carry on after an answer; ends only by cancellation."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            await asyncio.Event().wait()
+
+    async def write(self, fact: Fact) -> None:
+        """Start writing a fact; waits only for room in the publisher's window."""
+        subject = fact.subject()
+        self._published.begin(fact)
+        lane = self._lanes.get(subject)
+        if lane is not None:
+            self._queue(lane, fact)
+            return
+        self._lanes[subject] = lane = _Lane()
+        self._count(fact.kind, +1)
+        await self._send(lane, fact)
+
+    def _queue(self, lane: _Lane, fact: Fact) -> None:
+        newest = lane.waiting[-1] if lane.waiting else None
+        replaces = isinstance(newest, ObjectSeen) and isinstance(fact, ObjectSeen)
+        if newest is not None and (replaces or not isinstance(fact, ObjectSeen | ObjectGone)):
+            lane.waiting.pop()
+        lane.waiting.append(fact)
+
+    async def flush(self, kind: str) -> None:
+        """Return when every fact of this kind that was given to us stands on STATE."""
+        while self._outstanding.get(kind, 0):
+            self._drained.clear()
+            await self._drained.wait()
+
+    def _count(self, kind: str, change: int) -> None:
+        self._outstanding[kind] = self._outstanding.get(kind, 0) + change
+        if not self._outstanding[kind]:
+            self._drained.set()
+
+    async def _send(self, lane: _Lane, fact: Fact) -> None:
+        if isinstance(fact, ObjectGone) and fact.projection == LAST_KNOWN:
+            self._spawn(self._send_with_last_projection(lane, fact))
+            return
+        expect = self._published.last_sequence(fact)
+        ttl_s = TOMBSTONE_LIFE_S if isinstance(fact, ObjectGone) else 0
+        try:
+            future = await self._publisher.send(
+                fact.subject(), codec.encode(fact), expect_last=expect, ttl_s=ttl_s
+            )
+        except MessageTooLarge as problem:
+            self._spawn(self._put_aside(lane, fact, problem))
+        except BusError as problem:
+            self._spawn(self._recover(lane, fact, problem))
+        else:
+            reach(SENT)
+            future.add_done_callback(partial(self._answered, lane, fact))
+
+    def _answered(self, lane: _Lane, fact: Fact, answer: "asyncio.Future[PubAck]") -> None:
+        if answer.cancelled():
+            return
+        problem = answer.exception()
+        if problem is not None:
+            self._spawn(self._recover(lane, fact, problem))
+            return
+        self._stored(lane, fact, answer.result().seq)
+
+    def _stored(self, lane: _Lane, fact: Fact, sequence: int) -> None:
+        reach(STORED)
+        _facts.add(1, kind=fact.kind)
+        self._published.stands(fact, sequence)
+        if isinstance(fact, ObjectSeen | ObjectGone):
+            self._own_writes.stands(
+                fact.kind,
+                (fact.namespace, fact.name),
+                uid=fact.uid,
+                resource_version=fact.resource_version,
+                gone=isinstance(fact, ObjectGone),
+                newest=not lane.waiting,
+            )
+        self._next(lane, fact)
+
+    def _next(self, lane: _Lane, fact: Fact) -> None:
+        if lane.waiting:
+            self._spawn(self._send(lane, lane.waiting.popleft()))
+            return
+        del self._lanes[fact.subject()]
+        self._published.end(fact)
+        self._count(fact.kind, -1)
+
+    async def _send_with_last_projection(self, lane: _Lane, fact: ObjectGone) -> None:
+        """Complete a tombstone with the projection that stands on STATE."""
+        while True:
+            try:
+                stored = await self._jetstream.last_message(STATE.name, fact.subject())
+                break
+            except BusError as problem:
+                log.debug("fact.waiting", subject=fact.subject(), problem=str(problem))
+                await asyncio.sleep(_RETRY_S)
+        projection = msgspec.Raw(msgspec.msgpack.encode({}))
+        if stored is not None:
+            try:
+                known = codec.facts.decode(stored.payload)
+            except Undecodable:
+                pass
+            else:
+                if isinstance(known, ObjectSeen | ObjectGone):
+                    projection = known.projection
+        await self._send(lane, msgspec.structs.replace(fact, projection=projection))
+
+    async def _recover(self, lane: _Lane, fact: Fact, problem: BaseException) -> None:
+        """Find out what stands there now, and write again if it is not this fact."""
+        subject = fact.subject()
+        contested = isinstance(problem, WrongLastSequence)
+        if not isinstance(problem, BusError):
+            raise problem
+        if isinstance(problem, PublishRefused) and not contested:
+            log.warning("fact.refused", subject=subject, problem=str(problem))
+        if contested:
+            _repairs.add(1)
+        while True:
+            if not self._may_write():
+                log.info("fact.abandoned", subject=subject, reason="no longer leading")
+                return
+            try:
+                stored = await self._jetstream.last_message(STATE.name, subject)
+                break
+            except BusError as waiting:
+                log.debug("fact.waiting", subject=subject, problem=str(waiting))
+                await asyncio.sleep(_RETRY_S)
+        if stored is None:
+            self._published.lost(fact)
+        elif stored.payload == codec.encode(fact):
+            self._stored(lane, fact, stored.sequence)
+            return
+        else:
+            self._published.found(subject, stored.sequence, stored.payload)
+        if not contested:
+            await asyncio.sleep(_RETRY_S)
+        await self._send(lane, fact)
+
+    async def _put_aside(self, lane: _Lane, fact: Fact, problem: MessageTooLarge) -> None:
+        letter = Unreadable(
+            STATE.name, self._published.incarnation, fact.subject(), 0, codec.encode(fact)
+        )
+        await self._office.put_aside(letter, str(problem))
+        self._next(lane, fact)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._group is not None:
+            self._group.create_task(work)
