@@ -1,0 +1,3 @@
+"""Fixtures for every kind of test come from the testkit's plugins."""
+
+pytest_plugins = ["stromboli.testkit.nats_fixtures", "stromboli.testkit.api_fixtures"]
