@@ -1,0 +1,116 @@
+"""The folder that holds everything of one Stromboli: settings, secrets, data, logs.
+
+Ports and passwords are chosen once and kept there, so that a second start is the same
+installation. Whoever can read the folder can act as any service: it is readable by its
+owner only.
+"""
+
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from stromboli.contracts.nats_config import MAX_PAYLOAD, users_block
+from stromboli.contracts.permissions import SERVICES
+from stromboli.launcher.errors import PortTaken
+
+_HOST = "127.0.0.1"
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was chosen for this folder."""
+
+    nats_port: int
+    api_port: int
+    gateway_port: int
+    passwords: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where things are."""
+
+    root: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def nats_config(self) -> Path:
+        return self.root / "nats-server.conf"
+
+    @property
+    def api_data(self) -> Path:
+        return self.root / "api"
+
+    def log(self, name: str) -> Path:
+        return self.root / "logs" / f"{name}.log"
+
+    def password_file(self, service: str) -> Path:
+        return self.root / "passwords" / service
+
+    def open(self) -> Installation:
+        """The installation of this folder; a new folder gets free ports and new passwords."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.root.chmod(0o700)
+        (self.root / "logs").mkdir(exist_ok=True)
+        (self.root / "passwords").mkdir(exist_ok=True)
+        chosen = self.root / "installation.json"
+        if chosen.exists():
+            installation = msgspec.json.decode(chosen.read_bytes(), type=Installation)
+            self._check_ports(installation)
+        else:
+            nats_port, api_port, gateway_port = _free_ports(3)
+            installation = Installation(
+                nats_port=nats_port,
+                api_port=api_port,
+                gateway_port=gateway_port,
+                passwords={service: secrets.token_urlsafe(18) for service in SERVICES},
+            )
+            _write_private(chosen, msgspec.json.format(msgspec.json.encode(installation)))
+        for service, password in installation.passwords.items():
+            _write_private(self.password_file(service), password.encode())
+        _write_private(self.nats_config, self._nats_text(installation).encode())
+        return installation
+
+    def _nats_text(self, installation: Installation) -> str:
+        return (
+            f"listen: {_HOST}:{installation.nats_port}\n"
+            f"max_payload: {MAX_PAYLOAD}\n"
+            f"jetstream {{ store_dir: {msgspec.json.encode(str(self.root / 'nats')).decode()} }}\n"
+            + users_block(installation.passwords)
+        )
+
+    def _check_ports(self, installation: Installation) -> None:
+        named = {
+            "NATS": installation.nats_port,
+            "the API server": installation.api_port,
+            "the gateway": installation.gateway_port,
+        }
+        for name, port in named.items():
+            with socket.socket() as probe:
+                # A port in TIME_WAIT after our own stop is not taken.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((_HOST, port))
+                except OSError as taken:
+                    raise PortTaken(name, port) from taken
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind((_HOST, 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600, exist_ok=True)
+    path.write_bytes(content)
