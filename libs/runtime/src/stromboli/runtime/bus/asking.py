@@ -17,6 +17,7 @@ from stromboli.contracts.partitions import PARTITIONS
 from stromboli.contracts.streams import OUTCOME
 from stromboli.contracts.subjects import CLUSTER
 from stromboli.runtime.bus.connection import BusConnection
+from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.publisher import PubAck, Publisher
 from stromboli.runtime.bus.reader import LogMessage, LogPosition, LogReader
 from stromboli.runtime.clock import Clock
@@ -24,6 +25,8 @@ from stromboli.runtime.logs import get_logger
 from stromboli.runtime.telemetry import inject
 
 log = get_logger(__name__)
+
+_RESEND_S = 0.25
 
 
 async def ask(publisher: Publisher, intent: AnyIntent) -> PubAck:
@@ -47,7 +50,7 @@ class OutcomeListener:
     def attach(self, position: LogPosition) -> int:
         if not self._incarnation:
             self._sequence = position.last_sequence
-        elif position.incarnation != self._incarnation:
+        elif position.incarnation != self._incarnation or position.last_sequence < self._sequence:
             self._sequence = 0
         self._incarnation = position.incarnation
         return self._sequence + 1
@@ -118,9 +121,14 @@ class FenceRound:
             attempt = 0
             while not self._complete.is_set():
                 attempt += 1
-                await self._send(attempt, shard, not_after=self._now() + deadline_s)
+                patience_s = deadline_s / 4
                 try:
-                    async with asyncio.timeout(deadline_s / 4):
+                    await self._send(attempt, shard, not_after=self._now() + deadline_s)
+                except BusError as problem:
+                    log.warning("fence.unsent", attempt=attempt, problem=str(problem))
+                    patience_s = min(patience_s, _RESEND_S)
+                try:
+                    async with asyncio.timeout(patience_s):
                         await self._complete.wait()
                 except TimeoutError:
                     silent = PARTITIONS - len(self._answers)

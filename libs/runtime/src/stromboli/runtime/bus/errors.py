@@ -2,7 +2,10 @@
 
 BusError
 ├── BusDisconnected     not sent: there is no connection right now
-├── PublishRefused      the server said no, for good
+├── BusClosed           the server has ended the connection for good
+├── Unanswered          asked, but no answer came
+├── NotPermitted        the server does not let this service speak there
+├── PublishRefused      the server said no: the message is not stored
 │   └── WrongLastSequence   somebody else wrote this subject first
 ├── PublishUncertain    sent, but no answer: it may or may not be stored
 ├── JetStreamError      an API call was answered with an error
@@ -22,6 +25,32 @@ class BusDisconnected(BusError):
     def __init__(self, subject: str) -> None:
         super().__init__(f"not connected to NATS: nothing was sent to {subject}")
         self.subject = subject
+
+
+class BusClosed(BusError):
+    """The server refused to go on with us; only a new process can try again."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"NATS has closed the connection for good: {reason}")
+        self.reason = reason
+
+
+class Unanswered(BusError):
+    """A request got no answer; whether it was heard is unknown."""
+
+    def __init__(self, subject: str, detail: str) -> None:
+        super().__init__(f"no answer from NATS to {subject}: {detail}")
+        self.subject = subject
+        self.detail = detail
+
+
+class NotPermitted(BusError):
+    """The server's permissions forbid it; see `stromboli.contracts.permissions`."""
+
+    def __init__(self, subject: str, service: str) -> None:
+        super().__init__(f"NATS does not let {service} publish to {subject}")
+        self.subject = subject
+        self.service = service
 
 
 class PublishRefused(BusError):

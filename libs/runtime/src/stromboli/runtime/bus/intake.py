@@ -8,11 +8,12 @@ it is in progress. Nothing is ever nak'ed: that would send it behind its success
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from stromboli.contracts import codec
 from stromboli.contracts.errors import Undecodable, UnknownTag
@@ -20,6 +21,7 @@ from stromboli.contracts.intents import AnyIntent, BindGang, Fence
 from stromboli.contracts.streams import INTENT, PARTITION_CONSUMERS, PartitionConsumer
 from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.dead_letters import Unreadable
+from stromboli.runtime.bus.delivery import place_of
 from stromboli.runtime.bus.errors import BusError, JetStreamError
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream
 from stromboli.runtime.bus.ordering import BARRIER, Batch, Item, KeyedQueue, Parts
@@ -36,6 +38,7 @@ _SILENCE_S = 3 * _HEARTBEAT_S
 _TICK_S = 0.5
 _RETRY_S = 0.25
 _ATTEMPTS = 3
+_UNANSWERED = "an intent was not answered"
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,8 +81,15 @@ class _Partition:
     incarnation: str = ""
     heard_at: float = 0.0
     broken: asyncio.Event = field(default_factory=asyncio.Event)
+    reason: str = ""
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     busy: int = 0
+
+    def breaks(self, reason: str) -> None:
+        """Nothing more is taken from this consumer: the partition is taken over anew."""
+        if not self.broken.is_set():
+            self.reason = reason
+            self.broken.set()
 
     def begin(self) -> None:
         self.busy += 1
@@ -93,6 +103,9 @@ class _Partition:
 
 class IntentIntake:
     """Feeds a handler with the intents of its partitions; `run` ends only by cancellation."""
+
+    _group: asyncio.TaskGroup
+    """There while `run` runs; nothing is delivered before."""
 
     def __init__(
         self,
@@ -109,7 +122,6 @@ class IntentIntake:
         self._handler = handler
         self._owner = owner
         self._partitions = [_Partition(PARTITION_CONSUMERS[index]) for index in partitions]
-        self._group: asyncio.TaskGroup | None = None
         self._generation = 0
 
     @property
@@ -128,19 +140,21 @@ class IntentIntake:
     async def _serve(self, partition: _Partition) -> None:
         """Own one partition, taking it over again whenever its consumer is lost."""
         while True:
+            index = partition.consumer.partition
             try:
                 await self._own(partition)
             except BusError as problem:
-                log.debug(
-                    "partition.waiting",
-                    partition=partition.consumer.partition,
-                    problem=str(problem),
-                )
+                log.debug("partition.waiting", partition=index, problem=str(problem))
                 await asyncio.sleep(_RETRY_S)
+            else:
+                log.info("partition.reset", partition=index, reason=partition.reason)
+                if partition.reason == _UNANSWERED:
+                    await asyncio.sleep(_RETRY_S)
 
     async def _own(self, partition: _Partition) -> None:
         consumer = partition.consumer
         # What is being worked on ends first: an intent must never overtake its predecessor.
+        # The wait has no deadline of its own because every intent has one.
         if partition.busy:
             await partition.idle.wait()
         info = await self._jetstream.stream_info(INTENT.name)
@@ -154,19 +168,23 @@ class IntentIntake:
         async def deliver(message: Msg) -> None:
             partition.heard_at = self._clock.monotonic()
             if not partition.broken.is_set() and (message.headers or {}).get("Status") != "100":
-                await self._receive(partition, message)
+                self._receive(partition, message)
 
-        subscription = await self._connection.subscribe(inbox, deliver)
         stop_watching = self._connection.watch_link(
-            reconnected=partition.broken.set, disconnected=partition.broken.set
+            reconnected=lambda: partition.breaks("reconnected"),
+            disconnected=lambda: partition.breaks("disconnected"),
         )
+        subscription: Subscription | None = None
         try:
+            subscription = await self._connection.subscribe(inbox, deliver)
             await self._jetstream.create_consumer(INTENT.name, self._config(consumer, inbox))
             await partition.broken.wait()
         finally:
+            partition.breaks("stopped")
             stop_watching()
-            with contextlib.suppress(Exception):
-                await subscription.unsubscribe()
+            if subscription is not None:
+                with contextlib.suppress(Exception):
+                    await subscription.unsubscribe()
 
     def _config(self, consumer: PartitionConsumer, inbox: str) -> dict[str, object]:
         self._generation += 1
@@ -189,20 +207,34 @@ class IntentIntake:
                 with contextlib.suppress(JetStreamError):
                     await self._jetstream.delete_consumer(INTENT.name, name)
 
-    async def _receive(self, partition: _Partition, message: Msg) -> None:
-        # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
-        tokens = message.reply.split(".")
+    def _receive(self, partition: _Partition, message: Msg) -> None:
+        place = place_of(message.reply)
         source = Unreadable(
-            INTENT.name, partition.incarnation, message.subject, int(tokens[-4]), message.data
+            INTENT.name,
+            partition.incarnation,
+            message.subject,
+            place.stream_sequence,
+            message.data,
         )
         try:
-            item = self._item(partition, message, source, redelivered=tokens[-5] != "1")
+            item = self._item(partition, message, source, redelivered=place.deliveries > 1)
         except Undecodable as problem:
-            await self._handler.unreadable(source, str(problem))
-            await self._acknowledge(message.reply)
+            self._spawn(partition, self._put_aside(partition, source, str(problem), message.reply))
             return
         if partition.queue.accept(item):
             self._pump(partition)
+
+    async def _put_aside(
+        self, partition: _Partition, source: Unreadable, reason: str, reply: str
+    ) -> None:
+        try:
+            await self._handler.unreadable(source, reason)
+            await self._acknowledge(reply)
+        except BusError as problem:
+            log.warning("intent.not_put_aside", sequence=source.sequence, problem=str(problem))
+            partition.breaks(_UNANSWERED)
+        finally:
+            partition.end()
 
     def _item(
         self, partition: _Partition, message: Msg, source: Unreadable, *, redelivered: bool
@@ -213,10 +245,10 @@ class IntentIntake:
         except UnknownTag as unknown:
             envelope = codec.envelope_of(message.data)
             intent = UnknownIntent(unknown.tag, envelope)
-            key, deadline = envelope.key, envelope.not_after
+            key = envelope.key
         else:
+            envelope = intent
             key = BARRIER if isinstance(intent, Fence) else intent.key
-            deadline = intent.not_after
             if isinstance(intent, BindGang) and intent.parts > 1:
                 parts = Parts(f"{intent.attempt}/{intent.name}", intent.part, intent.parts)
         delivery = Delivery(
@@ -228,53 +260,59 @@ class IntentIntake:
             source,
             self._clock.monotonic(),
         )
-        return Item(source.sequence, key, delivery, deadline, parts)
+        return Item(
+            source.sequence, key, delivery, envelope.not_after, parts, sender=envelope.service
+        )
 
     def _pump(self, partition: _Partition) -> None:
-        if partition.broken.is_set() or self._group is None:
+        if partition.broken.is_set():
             return
-        for batch in partition.queue.ready(self._clock.now().timestamp()):
-            partition.begin()
-            self._group.create_task(self._work(partition, partition.queue, batch))
+        queue = partition.queue
+        for batch in queue.ready(self._clock.now().timestamp()):
+            self._spawn(partition, self._work(partition, queue, batch))
+
+    def _spawn(self, partition: _Partition, work: Coroutine[Any, Any, None]) -> None:
+        partition.begin()
+        try:
+            self._group.create_task(work)
+        except RuntimeError:
+            # The group is ending: what was not acknowledged comes to the next owner.
+            work.close()
+            partition.end()
 
     async def _work(
         self, partition: _Partition, queue: KeyedQueue[Delivery], batch: Batch[Delivery]
     ) -> None:
         try:
-            answered = await self._handle(batch)
+            await self._handle(batch)
             reach(ANSWERED)
-            if answered:
-                for item in batch.items:
-                    await self._acknowledge(item.payload.reply)
-            else:
-                # It will come again, and its successors must not overtake it: take the
-                # partition over anew, which returns everything unacknowledged in order.
-                partition.broken.set()
+            for item in batch.items:
+                await self._acknowledge(item.payload.reply)
         except BusError as problem:
-            log.debug("intent.unacknowledged", key=batch.key, problem=str(problem))
+            # Without a bus there is no outcome. It will come again, and its successors must
+            # not overtake it: taking over anew returns everything unacknowledged in order.
+            log.warning("intent.unanswered", key=batch.key, problem=str(problem))
+            partition.breaks(_UNANSWERED)
         finally:
             queue.finish(batch)
             partition.end()
         if queue is partition.queue:
             self._pump(partition)
 
-    async def _handle(self, batch: Batch[Delivery]) -> bool:
-        """Was it answered? Without a bus there is no outcome, and it is not acknowledged."""
+    async def _handle(self, batch: Batch[Delivery]) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 await self._handler.handle(batch)
-            except BusError as problem:
-                log.warning("intent.unanswered", key=batch.key, problem=str(problem))
-                return False
+            except BusError:
+                raise
             except Exception as problem:
                 log.exception("intent.failed", key=batch.key, attempt=attempt)
                 if attempt == _ATTEMPTS:
                     await self._handler.failed(batch, problem)
-                    break
+                    return
                 await asyncio.sleep(_RETRY_S * attempt)
             else:
-                break
-        return True
+                return
 
     async def _acknowledge(self, reply: str) -> None:
         await self._connection.publish(reply, b"+ACK")
@@ -285,8 +323,10 @@ class IntentIntake:
             await asyncio.sleep(_TICK_S)
             now = self._clock.monotonic()
             for partition in self._partitions:
+                if partition.broken.is_set():
+                    continue
                 if now - partition.heard_at > _SILENCE_S:
-                    partition.broken.set()
+                    partition.breaks(f"nothing heard for {_SILENCE_S:g} s")
                     continue
                 with contextlib.suppress(BusError):
                     await self._report_progress(partition, now)

@@ -4,10 +4,15 @@ The key lives as long as its time to live, which each renewal sets anew; when it
 server leaves a marker. The epoch is the revision of the write that acquired the lease, and
 stands in the value unchanged by renewals. A holder counts its lease from *before* it asked
 for the renewal, so it stops believing in it before anybody else may acquire it.
+
+A renewal reads the key before it writes: only the value tells a lost acknowledgement (ours,
+go on) from another holder, also in a bucket that was made anew and counts from 1 again.
 """
 
 import asyncio
 import contextlib
+import math
+import secrets
 from collections.abc import AsyncGenerator
 from datetime import datetime
 
@@ -25,6 +30,7 @@ from stromboli.runtime.logs import get_logger
 log = get_logger(__name__)
 
 _RENEWALS_PER_LIFE = 5
+_RELEASE_ATTEMPTS = 3
 _MARKER = "Nats-Marker-Reason"
 _OPERATION = "KV-Operation"
 
@@ -33,6 +39,8 @@ class LeaseValue(msgspec.Struct, frozen=True, omit_defaults=True):
     """What stands in the key. The acquiring write does not know its own revision yet: 0."""
 
     holder: str
+    keeper: str
+    """Which keeper wrote it: two processes may be given one name, but never share this."""
     revision: int = 0
 
 
@@ -50,9 +58,13 @@ class Lease:
         self._valid_until = asked_at + self._life_s
 
     @property
+    def remaining_s(self) -> float:
+        return max(0.0, self._valid_until - self._clock.monotonic())
+
+    @property
     def held(self) -> bool:
         """May we still act in its name? Ask before every effect."""
-        return not self.lost.is_set() and self._clock.monotonic() < self._valid_until
+        return not self.lost.is_set() and self.remaining_s > 0
 
 
 class LeaseKeeper:
@@ -74,6 +86,7 @@ class LeaseKeeper:
         self._clock = clock
         self._subject = LEASE_SUBJECT.format(service=service, shard=shard)
         self._holder = holder
+        self._keeper = secrets.token_hex(8)
         self._life_s = life_s
 
     @contextlib.asynccontextmanager
@@ -82,9 +95,9 @@ class LeaseKeeper:
 
         When the lease is lost meanwhile, `lease.lost` is set; leaving is the block's duty.
         """
-        lease, revision = await self._acquire()
+        lease = await self._acquire()
         log.info("lease.acquired", lease=self._subject, epoch=str(lease.epoch))
-        keeping = asyncio.create_task(self._keep(lease, revision), name=f"keep {self._subject}")
+        keeping = asyncio.create_task(self._keep(lease), name=f"keep {self._subject}")
         try:
             yield lease
         finally:
@@ -92,54 +105,57 @@ class LeaseKeeper:
             with contextlib.suppress(asyncio.CancelledError):
                 await keeping
             if lease.held:
-                await self._release()
+                await self._release(lease)
             lease.lost.set()
 
-    async def _acquire(self) -> tuple[Lease, int]:
+    async def _acquire(self) -> Lease:
         waiting = False
         while True:
             try:
                 acquired = await self._try_to_acquire()
             except BusError as problem:
-                log.debug("lease.waiting", lease=self._subject, problem=str(problem))
+                log.debug("lease.unavailable", lease=self._subject, problem=str(problem))
                 acquired = None
-            if acquired is not None:
+            if acquired is not None and acquired.held:
                 return acquired
             if not waiting:
                 waiting = True
                 log.info("lease.waiting", lease=self._subject)
             await asyncio.sleep(self._life_s / _RENEWALS_PER_LIFE / 2)
 
-    async def _try_to_acquire(self) -> tuple[Lease, int] | None:
+    async def _try_to_acquire(self) -> Lease | None:
         bucket = await self._jetstream.stream_info(LEASES.name)
         last = await self._jetstream.last_message(LEASES.name, self._subject)
-        if last is not None and not _is_free(last):
+        value = None if last is None else _value(last)
+        # One of our own: an earlier attempt whose acknowledgement was lost.
+        if value is not None and value.keeper != self._keeper:
             return None
         asked_at = self._clock.monotonic()
         try:
             revision = await self._write(
-                LeaseValue(self._holder), expect_last=0 if last is None else last.sequence
+                LeaseValue(self._holder, self._keeper),
+                expect_last=0 if last is None else last.sequence,
             )
         except WrongLastSequence:
             return None
+        # A revision means something only in the bucket that it was written to.
+        again = await self._jetstream.stream_info(LEASES.name)
+        if again.created != bucket.created:
+            return None
         lease = Lease(Epoch(_nanoseconds(bucket.created), revision), self._clock, self._life_s)
         lease.extend(asked_at)
-        return lease, revision
+        return lease
 
-    async def _keep(self, lease: Lease, revision: int) -> None:
-        value = LeaseValue(self._holder, lease.epoch.revision)
+    async def _keep(self, lease: Lease) -> None:
         while lease.held:
-            await asyncio.sleep(self._life_s / _RENEWALS_PER_LIFE)
-            asked_at = self._clock.monotonic()
             try:
-                revision = await self._write(value, expect_last=revision)
-            except WrongLastSequence:
-                # Either somebody else holds it now, or our own write was stored and its
-                # answer lost: the value says which.
-                mine = await self._still_mine(lease)
-                if mine is None:
-                    break
-                revision = mine
+                async with asyncio.timeout(lease.remaining_s):
+                    await asyncio.sleep(self._life_s / _RENEWALS_PER_LIFE)
+                    asked_at = self._clock.monotonic()
+                    if not await self._renew(lease):
+                        break
+            except TimeoutError:
+                break
             except BusError as problem:
                 log.warning("lease.renewal_failed", lease=self._subject, problem=str(problem))
                 continue
@@ -147,34 +163,58 @@ class LeaseKeeper:
         log.warning("lease.lost", lease=self._subject, epoch=str(lease.epoch))
         lease.lost.set()
 
-    async def _still_mine(self, lease: Lease) -> int | None:
-        try:
-            last = await self._jetstream.last_message(LEASES.name, self._subject)
-        except BusError:
-            return None
-        if last is None or _is_free(last):
-            return None
-        value = msgspec.json.decode(last.payload, type=LeaseValue)
-        own = value.holder == self._holder and value.revision == lease.epoch.revision
-        return last.sequence if own else None
+    async def _renew(self, lease: Lease) -> bool:
+        """Is it still ours, and now for longer? Not knowing is an error, not a no."""
+        last = await self._jetstream.last_message(LEASES.name, self._subject)
+        if last is None or not self._is_of(lease, last):
+            return False
+        value = LeaseValue(self._holder, self._keeper, lease.epoch.revision)
+        await self._write(value, expect_last=last.sequence)
+        return True
+
+    def _is_of(self, lease: Lease, stored: Stored) -> bool:
+        value = _value(stored)
+        if value is None or value.keeper != self._keeper:
+            return False
+        return (value.revision or stored.sequence) == lease.epoch.revision
 
     async def _write(self, value: LeaseValue, *, expect_last: int) -> int:
         ack = await self._publisher.publish(
             self._subject,
             msgspec.json.encode(value),
             expect_last=expect_last,
-            ttl_s=max(1, round(self._life_s)),
+            # Whole seconds on the server's side, and never fewer than we believe in.
+            ttl_s=math.ceil(self._life_s),
         )
         return ack.seq
 
-    async def _release(self) -> None:
-        with contextlib.suppress(BusError):
-            await self._publisher.publish(self._subject, b"", headers={_OPERATION: "DEL"})
-            log.info("lease.released", lease=self._subject)
+    async def _release(self, lease: Lease) -> None:
+        for _ in range(_RELEASE_ATTEMPTS):
+            try:
+                last = await self._jetstream.last_message(LEASES.name, self._subject)
+                if last is not None and self._is_of(lease, last):
+                    await self._publisher.publish(
+                        self._subject,
+                        b"",
+                        headers={_OPERATION: "DEL"},
+                        expect_last=last.sequence,
+                    )
+                    log.info("lease.released", lease=self._subject)
+            except WrongLastSequence:
+                continue  # a renewal of ours was still on its way
+            except BusError as problem:
+                log.info("lease.left_to_expire", lease=self._subject, problem=str(problem))
+            return
 
 
-def _is_free(last: Stored) -> bool:
-    return _MARKER in last.headers or last.headers.get(_OPERATION) in {"DEL", "PURGE"}
+def _value(stored: Stored) -> LeaseValue | None:
+    """Who holds it; None if nobody does, or nobody who can be recognised."""
+    if _MARKER in stored.headers or stored.headers.get(_OPERATION) in {"DEL", "PURGE"}:
+        return None
+    try:
+        return msgspec.json.decode(stored.payload, type=LeaseValue)
+    except msgspec.DecodeError:
+        return None
 
 
 def _nanoseconds(created: str) -> int:

@@ -5,6 +5,7 @@ key and hands out the head of a queue only when nothing of that key is being wor
 things reach further than their own key:
 
 - the parts of a gang are handed out together, or not at all until the last one has come;
+  what other senders want for the same key waits behind them;
 - a fence is a barrier: it is handed out when everything before it has ended, and nothing
   behind it starts before the fence itself has ended.
 
@@ -40,6 +41,7 @@ class Item(Generic[T]):
     payload: T
     deadline: float
     parts: Parts | None = None
+    sender: str = ""
 
 
 @dataclass(slots=True)
@@ -115,14 +117,19 @@ class KeyedQueue(Generic[T]):
         if first.parts is None:
             return Batch(key, [self._take(key)])
         group: list[Item[T]] = []
+        others: deque[Item[T]] = deque()
         for item in queue:
-            if item.parts is None or item.parts.group != first.parts.group:
-                break
-            group.append(item)
+            belongs = item.parts is not None and item.parts.group == first.parts.group
+            (group if belongs and item.sender == first.sender else others).append(item)
         complete = {i.parts.index for i in group if i.parts} == set(range(first.parts.total))
-        overtaken = len(group) < len(queue)
+        # A sender speaks in order: when it has gone on, the missing parts will not come.
+        overtaken = any(item.sender == first.sender for item in others)
         if complete or overtaken or now >= first.deadline or self._barrier is not None:
-            return Batch(key, [self._take(key) for _ in group], complete=complete)
+            if others:
+                self._queues[key] = others
+            else:
+                del self._queues[key]
+            return Batch(key, group, complete=complete)
         return None
 
     def _take(self, key: str) -> Item[T]:

@@ -114,8 +114,6 @@ class Publisher:
 
         Waits only for a place in the window. The future always ends, within the deadline.
         """
-        if len(payload) > self._connection.max_payload:
-            raise MessageTooLarge(subject, len(payload), self._connection.max_payload)
         all_headers = dict(headers or {})
         if expect_last is not None:
             all_headers[EXPECTED_LAST] = str(expect_last)
@@ -123,6 +121,10 @@ class Publisher:
             all_headers[MESSAGE_ID] = message_id
         if ttl_s:
             all_headers[MESSAGE_TTL] = f"{ttl_s}s"
+        # The server counts the headers too, and ends the connection of whoever sends more.
+        size = len(payload) + _size_on_the_wire(all_headers)
+        if size > self._connection.max_payload:
+            raise MessageTooLarge(subject, size, self._connection.max_payload)
         await self._slots.acquire()
         self._next += 1
         token = str(self._next)
@@ -151,17 +153,28 @@ class Publisher:
         if entry is None or future is None:
             return
         if not message.data:
-            status = (message.headers or {}).get("Status", "503")
-            no_stream = PublishRefused(entry.subject, int(status), "no stream stores this subject")
+            no_stream = PublishRefused(entry.subject, 503, "no stream stores this subject now")
             future.set_exception(no_stream)
             return
-        answer = _answers.decode(message.data)
+        try:
+            answer = _answers.decode(message.data)
+        except msgspec.DecodeError as problem:
+            unclear = PublishUncertain(entry.subject, f"an answer that can't be read: {problem}")
+            future.set_exception(unclear)
+            return
         if answer.error is None:
             future.set_result(PubAck(answer.stream, answer.seq, answer.duplicate))
             return
         error = answer.error
         refusal = WrongLastSequence if error.err_code in _WRONG_LAST_SEQUENCE else PublishRefused
         future.set_exception(refusal(entry.subject, error.err_code, error.description))
+
+    def _deny(self, denied: str) -> None:
+        """The server forbids a subject (told in lower case) and will not answer."""
+        for token, entry in tuple(self._in_flight.items()):
+            if entry.subject.lower() == denied and (future := self._forget(token)) is not None:
+                forbidden = PublishRefused(entry.subject, 403, "this service may not publish there")
+                future.set_exception(forbidden)
 
     def _fail_all(self, detail: str) -> None:
         for token, entry in tuple(self._in_flight.items()):
@@ -181,6 +194,13 @@ class Publisher:
                     future.set_exception(late)
 
 
+def _size_on_the_wire(headers: dict[str, str]) -> int:
+    if not headers:
+        return 0
+    lines = sum(len(key.encode()) + len(value.encode()) + 4 for key, value in headers.items())
+    return len("NATS/1.0\r\n\r\n") + lines
+
+
 @contextlib.asynccontextmanager
 async def publishing(
     connection: BusConnection, clock: Clock, *, window: int = 1024, deadline_s: float = 5.0
@@ -191,6 +211,7 @@ async def publishing(
     stop_watching = connection.watch_link(
         reconnected=lambda: None,
         disconnected=lambda: publisher._fail_all("the connection was lost"),  # noqa: SLF001
+        denied=publisher._deny,  # noqa: SLF001
     )
     expiry = asyncio.create_task(publisher._expire(), name="publisher-expiry")  # noqa: SLF001
     try:

@@ -14,8 +14,10 @@ from typing import Protocol
 
 import msgspec
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from stromboli.runtime.bus.connection import BusConnection
+from stromboli.runtime.bus.delivery import place_of
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream
 from stromboli.runtime.clock import Clock
@@ -25,6 +27,7 @@ log = get_logger(__name__)
 
 _RETRY_S = 0.25
 _SILENT_HEARTBEATS = 3
+_CONSUMER_OUTLIVES_US_S = 10
 
 
 class LogMessage(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +38,7 @@ class LogMessage(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
     headers: dict[str, str]
     pending: int
-    """How many messages of the stream come after it, as far as the server knew."""
+    """How many messages of those we read come after it, as far as the server knew."""
     timestamp: float
 
 
@@ -46,7 +49,7 @@ class LogPosition(msgspec.Struct, frozen=True):
     """The stream's time of creation: another one is another log."""
     last_sequence: int
     away_s: float
-    """For how long we have heard nothing."""
+    """For how long we have heard nothing from the stream."""
 
 
 class LogListener(Protocol):
@@ -71,9 +74,15 @@ class _Attachment:
         self._clock = clock
         self.broken = asyncio.Event()
         self.reason = ""
+        self.failure: Exception | None = None
         self.heard_at = clock.monotonic()
+        self.has_heard = False
         self._consumer_sequence = 0
         self._waiting_to_catch_up = True
+
+    def hears(self) -> None:
+        self.heard_at = self._clock.monotonic()
+        self.has_heard = True
 
     def breaks(self, reason: str) -> None:
         if not self.broken.is_set():
@@ -91,36 +100,39 @@ class _Attachment:
 
     def on_control(self, message: Msg, headers: dict[str, str]) -> str:
         """Handle heartbeat and flow control; the result is the subject to answer, if any."""
+        stalled = headers.get("Nats-Consumer-Stalled", "")
         last = headers.get("Nats-Last-Consumer")
-        if last is not None and int(last) > self._consumer_sequence:
-            self.breaks("a heartbeat tells of messages that did not arrive")
-        return headers.get("Nats-Consumer-Stalled", "") or message.reply
+        if last is not None:
+            if int(last) > self._consumer_sequence:
+                self.breaks("a heartbeat tells of messages that did not arrive")
+            elif not stalled:
+                # The server is idle and we have all it sent. `pending` may never have been 0:
+                # the last messages of a replay can expire before they are delivered.
+                self._catch_up()
+        return stalled or message.reply
 
     def on_data(self, message: Msg, headers: dict[str, str]) -> None:
-        # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
-        tokens = message.reply.split(".")
-        consumer_sequence = int(tokens[-3])
-        if consumer_sequence != self._consumer_sequence + 1:
+        place = place_of(message.reply)
+        if place.consumer_sequence != self._consumer_sequence + 1:
             self.breaks("messages are missing")
             return
-        self._consumer_sequence = consumer_sequence
-        pending = int(tokens[-1])
+        self._consumer_sequence = place.consumer_sequence
         self._listener.apply(
             LogMessage(
                 subject=message.subject,
-                sequence=int(tokens[-4]),
+                sequence=place.stream_sequence,
                 payload=message.data,
                 headers=headers,
-                pending=pending,
-                timestamp=int(tokens[-2]) / NANOSECONDS,
+                pending=place.pending,
+                timestamp=place.timestamp_ns / NANOSECONDS,
             )
         )
-        if pending == 0:
+        if place.pending == 0:
             self._catch_up()
 
 
 class LogReader:
-    """Feeds one listener from one stream; `run` returns only by cancellation."""
+    """Feeds one listener from one stream; `run` ends by cancellation, or as the listener fails."""
 
     def __init__(
         self,
@@ -165,43 +177,51 @@ class LogReader:
         inbox = self._connection.new_inbox("read")
 
         async def deliver(message: Msg) -> None:
-            attachment.heard_at = self._clock.monotonic()
+            attachment.hears()
             if attachment.broken.is_set():
                 return
             headers: dict[str, str] = message.headers or {}
-            if headers.get("Status") == "100":
-                if answer := attachment.on_control(message, headers):
+            try:
+                if headers.get("Status") != "100":
+                    attachment.on_data(message, headers)
+                elif answer := attachment.on_control(message, headers):
                     with contextlib.suppress(BusError):
                         await self._connection.publish(answer, b"")
-            else:
-                attachment.on_data(message, headers)
+            except Exception as problem:  # noqa: BLE001 (nats-py would log it and go on)
+                attachment.failure = problem
+                attachment.breaks("the listener failed")
 
         stop_watching = self._connection.watch_link(
             reconnected=lambda: attachment.breaks("reconnected"),
             disconnected=lambda: attachment.breaks("disconnected"),
         )
-        subscription = await self._connection.subscribe(inbox, deliver)
-        name = inbox.rpartition(".")[0].rpartition(".")[2] + inbox.rpartition(".")[2]
+        subscription: Subscription | None = None
+        name = "".join(inbox.rsplit(".", 2)[1:])
         try:
+            subscription = await self._connection.subscribe(inbox, deliver)
             consumer = await self._jetstream.create_consumer(
                 self._stream, self._consumer_config(name, inbox, start)
             )
             # The stream may have been made anew between the look and the consumer.
             again = await self._jetstream.stream_info(self._stream)
-            if again.created != info.created:
-                return "the stream was recreated"
-            attachment.started(consumer.num_pending)
-            self.attached = True
+            if again.created == info.created:
+                attachment.started(consumer.num_pending)
+                self.attached = True
+            else:
+                attachment.breaks("the stream was recreated")
             await self._watch(attachment)
+            if attachment.failure is not None:
+                raise attachment.failure
             return attachment.reason
         finally:
             self.attached = False
-            self._heard_at = attachment.heard_at
+            if attachment.has_heard:
+                self._heard_at = attachment.heard_at
             stop_watching()
-            with contextlib.suppress(Exception):
-                await subscription.unsubscribe()
-            with contextlib.suppress(BusError):
-                await self._jetstream.delete_consumer(self._stream, name)
+            # Nobody listens any more, so the server removes the consumer by itself.
+            if subscription is not None:
+                with contextlib.suppress(Exception):
+                    await subscription.unsubscribe()
 
     async def _watch(self, attachment: _Attachment) -> None:
         """Return when the attachment is broken or has been silent for too long."""
@@ -224,7 +244,7 @@ class LogReader:
             "replay_policy": "instant",
             "flow_control": True,
             "idle_heartbeat": int(self._heartbeat_s * NANOSECONDS),
-            "inactive_threshold": 30 * NANOSECONDS,
+            "inactive_threshold": _CONSUMER_OUTLIVES_US_S * NANOSECONDS,
             "mem_storage": True,
             "num_replicas": 1,
         }
