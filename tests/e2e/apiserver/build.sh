@@ -50,7 +50,7 @@ etcd_is_there() {
     found_elsewhere etcd && return
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "etcd: installing the package etcd-server"
-        apt-get install -y -q etcd-server >/dev/null && found_elsewhere etcd && return
+        apt-get update -q >/dev/null && apt-get install -y -q etcd-server >/dev/null && found_elsewhere etcd && return
     fi
     fail "etcd is missing: install your distribution's etcd-server package, or put an etcd binary" \
         "(3.4 or newer) into PATH or into the folder named by KUBEBUILDER_ASSETS"
