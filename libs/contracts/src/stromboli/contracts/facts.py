@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from stromboli.contracts.messages import Message, travels_on
-from stromboli.contracts.subjects import SubjectTemplate
+from stromboli.contracts.subjects import CLUSTER, SubjectTemplate
 
 OBJECT_SUBJECT = "vc.state.{kind}.{namespace}.{name}"
 OBJECTS = SubjectTemplate(OBJECT_SUBJECT)
@@ -67,3 +67,14 @@ class WatermarkMoved(Message, frozen=True, kw_only=True, tag="watermark.moved.v1
 
 
 Fact: TypeAlias = ObjectSeen | ObjectGone | KindSynced | WatermarkMoved
+
+
+def object_at(subject: str) -> tuple[str, str, str]:
+    """(kind, namespace, name) of the object whose facts travel on this subject.
+
+    For a message that can't be read, this is all there is to know about it. The subjects of
+    markers and watermarks read as objects of the kinds `sync` and `watermark`.
+    """
+    place = OBJECTS.parse(subject)
+    namespace = "" if place["namespace"] == CLUSTER else place["namespace"]
+    return place["kind"], namespace, place["name"]

@@ -13,14 +13,17 @@ import msgspec
 from stromboli.contracts.intents import Verb
 from stromboli.contracts.streams import (
     DEAD,
+    FENCE_SUBJECT,
     FENCES,
     HISTORY,
     INTENT,
     JOURNAL,
+    LEASE_SUBJECT,
     LEASES,
     OUTCOME,
     STATE,
     STREAMS,
+    StreamSpec,
 )
 
 GATEWAY = "gateway"
@@ -104,15 +107,36 @@ def inbox_prefix(service: str) -> str:
     return f"_INBOX.{service}"
 
 
-def _reading(*streams: str) -> Iterable[str]:
-    for name in streams:
-        yield f"$JS.API.STREAM.INFO.{name}"
-        yield f"$JS.API.CONSUMER.CREATE.{name}.>"
-        yield f"$JS.API.CONSUMER.DELETE.{name}.>"
-        yield f"$JS.API.CONSUMER.INFO.{name}.>"
-        yield f"$JS.API.DIRECT.GET.{name}"
-        yield f"$JS.API.DIRECT.GET.{name}.>"
-        yield f"$JS.FC.{name}.>"
+def _knowing(*streams: StreamSpec) -> Iterable[str]:
+    """To see that a stream is there, and which incarnation of it."""
+    return (f"$JS.API.STREAM.INFO.{spec.name}" for spec in streams)
+
+
+def _reading(stream: StreamSpec, *subjects: str) -> Iterable[str]:
+    """To follow a stream, or only some subjects of it.
+
+    The server removes a reader's consumer by itself: nobody may delete those of others.
+    """
+    yield from _knowing(stream)
+    if subjects:
+        yield from (f"$JS.API.CONSUMER.CREATE.{stream.name}.*.{subject}" for subject in subjects)
+    else:
+        yield f"$JS.API.CONSUMER.CREATE.{stream.name}.>"
+    # Flow control: "I have taken what you sent, send more".
+    yield f"$JS.FC.{stream.name}.>"
+
+
+def _looking_up(stream: StreamSpec, subject: str) -> Iterable[str]:
+    """To get the newest message of a subject."""
+    yield from _knowing(stream)
+    yield f"$JS.API.DIRECT.GET.{stream.name}.{subject}"
+
+
+def _leading(service: str) -> Iterable[str]:
+    """To hold the leases of one service."""
+    own = LEASE_SUBJECT.format(service=service, shard=">")
+    yield own
+    yield from _looking_up(LEASES, own)
 
 
 def _asking(service: str) -> Iterable[str]:
@@ -126,51 +150,64 @@ def _deciding(service: str) -> BusRights:
     return BusRights(
         publish=(
             *_asking(service),
-            f"$KV.LEASES.{service}.>",
+            *_leading(service),
             "vc.history.>",
             "vc.dead.>",
-            *_reading(STATE.name, OUTCOME.name, LEASES.name),
-            *(f"$JS.API.STREAM.INFO.{spec.name}" for spec in (INTENT, HISTORY, DEAD, JOURNAL)),
+            *_reading(STATE),
+            *_reading(OUTCOME, f"vc.outcome.{service}.>"),
+            *_knowing(INTENT, HISTORY, DEAD, JOURNAL),
         ),
         subscribe=(f"{inbox_prefix(service)}.>",),
     )
 
 
-def _reader(service: str, *streams: str, publish: tuple[str, ...] = ()) -> BusRights:
-    return BusRights(
-        publish=(*publish, *_reading(*streams)), subscribe=(f"{inbox_prefix(service)}.>",)
-    )
+def _applying() -> Iterable[str]:
+    """To own the partitions of INTENT: take over, acknowledge, remember fences."""
+    yield from _reading(INTENT)
+    yield f"$JS.API.CONSUMER.NAMES.{INTENT.name}"
+    yield f"$JS.API.CONSUMER.DELETE.{INTENT.name}.*"
+    yield f"$JS.ACK.{INTENT.name}.>"
+    fences = FENCE_SUBJECT.format(partition="*", service="*", shard=">")
+    yield fences
+    yield from _looking_up(FENCES, fences)
 
 
 BUS: dict[str, BusRights] = {
     GATEWAY: BusRights(
         publish=(
             "vc.state.>",
+            "vc.journal.>",
             "vc.outcome.>",
             "vc.history.>",
             "vc.dead.>",
-            "$KV.LEASES.gateway.>",
-            "$KV.FENCES.>",
-            *_reading(STATE.name, LEASES.name, FENCES.name, INTENT.name),
+            *_leading(GATEWAY),
+            *_applying(),
+            *_reading(STATE),
+            *_looking_up(STATE, "vc.state.>"),
             *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in STREAMS),
             *(f"$JS.API.STREAM.UPDATE.{spec.name}" for spec in STREAMS),
-            *(f"$JS.API.STREAM.INFO.{spec.name}" for spec in STREAMS),
-            f"$JS.API.CONSUMER.NAMES.{INTENT.name}",
-            f"$JS.ACK.{INTENT.name}.>",
+            *_knowing(*STREAMS),
         ),
         subscribe=(f"{inbox_prefix(GATEWAY)}.>",),
     ),
     CONTROLLERS: _deciding(CONTROLLERS),
     SCHEDULER: _deciding(SCHEDULER),
-    ADMISSION: _reader(ADMISSION, STATE.name, publish=("vc.history.>", "vc.dead.>")),
-    OPERATOR: _reader(
-        OPERATOR, STATE.name, JOURNAL.name, INTENT.name, OUTCOME.name, HISTORY.name, DEAD.name
+    ADMISSION: BusRights(
+        publish=("vc.history.>", "vc.dead.>", *_reading(STATE), *_knowing(HISTORY, DEAD)),
+        subscribe=(f"{inbox_prefix(ADMISSION)}.>",),
+    ),
+    OPERATOR: BusRights(
+        publish=(
+            *(
+                right
+                for stream in (STATE, JOURNAL, OUTCOME, HISTORY, DEAD)
+                for right in _reading(stream)
+            ),
+            *_looking_up(STATE, "vc.state.>"),
+            *_knowing(*STREAMS),
+        ),
+        # A consumer on INTENT, a work queue, would take intents away from the gateway; a
+        # plain subscription sees them pass.
+        subscribe=(f"{inbox_prefix(OPERATOR)}.>", "vc.intent.>"),
     ),
 }
-"""INTENT is a work queue, on which a second consumer with an overlapping filter is refused,
-so the operator sees intents by a plain subscription; see `bus_rights`."""
-
-BUS[OPERATOR] = BusRights(
-    publish=BUS[OPERATOR].publish,
-    subscribe=(*BUS[OPERATOR].subscribe, "vc.intent.>", "vc.outcome.>", "vc.journal.>"),
-)

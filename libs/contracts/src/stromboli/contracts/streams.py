@@ -21,13 +21,6 @@ class Retention(StrEnum):
     WORK_QUEUE = "workqueue"
 
 
-class Republish(msgspec.Struct, frozen=True):
-    """The server copies every message stored under `source` to `destination`."""
-
-    source: str
-    destination: str
-
-
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One JetStream stream, in the words of JetStream; 0 means no limit."""
 
@@ -40,7 +33,6 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 0
     duplicate_window_s: float = 120
     discard_new: bool = False
-    republish: Republish | None = None
     message_ttl: bool = False
     """Messages may carry a time to live of their own."""
     delete_marker_ttl_s: float = 0
@@ -48,19 +40,22 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     direct_get: bool = False
 
 
+STATE_SUBJECT = "vc.state."
+JOURNAL_SUBJECT = "vc.journal."
+"""A delta of `vc.state.x` stands in JOURNAL under `vc.journal.x`."""
+
 STATE = StreamSpec(
     name="STATE",
     description="The newest fact about every object; tombstones for a day",
-    subjects=("vc.state.>",),
+    subjects=(f"{STATE_SUBJECT}>",),
     max_msgs_per_subject=1,
-    republish=Republish("vc.state.>", "vc.journal.>"),
     message_ttl=True,
     direct_get=True,
 )
 JOURNAL = StreamSpec(
     name="JOURNAL",
-    description="Every delta of STATE, republished by the server",
-    subjects=("vc.journal.>",),
+    description="Every delta of STATE, noted by its writer",
+    subjects=(f"{JOURNAL_SUBJECT}>",),
     max_age_s=_DAY_S,
     max_bytes=1024 * _MIB,
     direct_get=True,
@@ -96,6 +91,8 @@ DEAD = StreamSpec(
     subjects=("vc.dead.>",),
     max_age_s=7 * _DAY_S,
     max_bytes=256 * _MIB,
+    # A bad message is met again by every reader and after every restart: one letter will do.
+    duplicate_window_s=7 * _DAY_S,
 )
 LEASES = StreamSpec(
     name="KV_LEASES",

@@ -91,9 +91,12 @@ class BusPeer:
         )
         self.jetstream = JetStream(self.connection)
         await wait_for(self.jetstream, STREAMS[:4])
-        filters = [f"vc.state.{token}.>" for token in (*self.kinds, "sync")]
         state = LogReader(
-            self.connection, self.clock, stream=STATE.name, filters=filters, listener=self.view
+            self.connection,
+            self.clock,
+            stream=STATE.name,
+            filters=["vc.state.>"],
+            listener=self.view,
         )
         outcomes = outcome_reader(self.connection, self.clock, self.outcomes.append)
         await self._stack.enter_async_context(background(state.run(), outcomes.run()))

@@ -1,0 +1,74 @@
+"""What reaches a core, and what it answers: the one interface between deciding and doing.
+
+    handle(stimulus, *, now) -> list[Instruction]
+
+A core is fed by a shell (`stromboli.runtime.deciding`): first every object of the kinds it
+reads, as `FactChanged` with no `before`; then `Ready`, from which on it may decide; then
+whatever happens.
+When leadership changes hands the shell makes a new core and does the same again, so a core's
+memory is a cache of facts and never more than that.
+
+Intents in an instruction list carry no epoch, deadline or service yet: the shell fills these in.
+"""
+
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from stromboli.contracts.intents import AnyIntent, Envelope
+from stromboli.contracts.outcomes import AnyOutcome
+from stromboli.contracts.records import HistoryRecorded
+
+
+class FactChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """An object appeared, changed or ended. Objects are the Structs of `stromboli.api`."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    before: Any = None
+    """None when it is new to the view."""
+    after: Any = None
+    """None when it is gone."""
+    last: Any = None
+    """When it is gone: how it was last seen."""
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """Every kind is synced, predecessors are fenced off, the view has their last writes."""
+
+
+class OutcomeHeard(msgspec.Struct, frozen=True):
+    """The gateway answered one of our intents."""
+
+    outcome: AnyOutcome
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """An intent had neither an outcome nor the fact it wanted in time: decide again."""
+
+    intent: Envelope
+
+
+class WokeUp(msgspec.Struct, frozen=True):
+    """The time that a `WakeAt` named has come, or the slow safety pass is due."""
+
+
+Stimulus: TypeAlias = FactChanged | Ready | OutcomeHeard | Unanswered | WokeUp
+
+
+class WakeAt(msgspec.Struct, frozen=True):
+    """Send `WokeUp` at this Unix time; the earliest one asked for counts."""
+
+    at: float
+
+
+Instruction: TypeAlias = AnyIntent | HistoryRecorded | WakeAt
+
+
+class Core(Protocol):
+    """Decides. No await, no clock, no I/O, no logging."""
+
+    def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]: ...
