@@ -1,0 +1,160 @@
+"""Delete: at once, after a grace period, or when the last finalizer is gone.
+
+Three kinds of objects: those that vanish, those that are held (finalizers, a namespace's
+content) and are only marked, and pods that run somewhere and get time to stop. The mark is
+`deletionTimestamp`; what takes a held object away later is an update, not a second delete.
+"""
+
+import copy
+
+import msgspec
+
+from stromboli.sandbox import commits, statuses
+from stromboli.sandbox.catalogue import Catalogue
+from stromboli.sandbox.changes import Stored
+from stromboli.sandbox.clock import Clock
+from stromboli.sandbox.documents import Document, decode
+from stromboli.sandbox.options import DeleteOptions, delete_options
+from stromboli.sandbox.owners import Owners
+from stromboli.sandbox.requests import Answer, ApiRequest, answered
+from stromboli.sandbox.resources import Resource, Served
+from stromboli.sandbox.selection import Selection
+from stromboli.sandbox.store import Store
+
+__all__ = ["Deleter"]
+
+
+class Deleter:
+    def __init__(self, store: Store, catalogue: Catalogue, owners: Owners, clock: Clock) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._owners = owners
+        self._clock = clock
+
+    def delete(self, request: ApiRequest) -> Answer:
+        served = request.served
+        resource = served.resource
+        options, dry_run = delete_options(request.body, request.params)
+        stored = self._store.get(resource.key, request.namespace, request.name)
+        if stored is None:
+            raise statuses.not_found(resource.group, resource.plural, request.name)
+        document, gone = self.delete_stored(served, stored, options, dry_run=dry_run)
+        if resource.returns_deleted or not gone:
+            document["apiVersion"] = served.api_version
+            return answered(200, document)
+        details: Document = {"name": stored.name, "kind": resource.plural, "uid": stored.uid}
+        if resource.group:
+            details["group"] = resource.group
+        body = msgspec.json.encode(statuses.success(details=details))
+        return Answer(200, body, stored.name, stored.uid, str(self._store.revision))
+
+    def delete_collection(self, request: ApiRequest, selection: Selection) -> Answer:
+        """Delete what is selected, one object after the other, and list what it was."""
+        served = request.served
+        resource = served.resource
+        options, dry_run = delete_options(request.body, request.params)
+        bucket = self._store.bucket(resource.key)
+        chosen = [
+            stored
+            for key in bucket.sorted_keys()
+            if selection.matches(stored := bucket.objects[key])
+        ]
+        for stored in chosen:
+            # Deleting an owner's dependents may already have taken this one.
+            if bucket.objects.get(stored.key) is stored:
+                self.delete_stored(served, stored, options, dry_run=dry_run)
+        items = b",".join(served.body(stored.body) for stored in chosen)
+        head = (
+            f'{{"apiVersion":"{served.api_version}","kind":"{resource.list_kind}",'
+            f'"metadata":{{"resourceVersion":"{self._store.revision}"}},"items":['
+        )
+        return Answer(200, head.encode() + items + b"]}")
+
+    def delete_stored(
+        self, served: Served, stored: Stored, options: DeleteOptions, *, dry_run: bool = False
+    ) -> tuple[Document, bool]:
+        """The object as it is after the deletion began, and whether it is gone already."""
+        resource, behaviour = served.resource, served.behaviour
+        document: Document = decode(stored.body)
+        self.check_preconditions(resource, stored, options)
+        behaviour.admit_delete(document, self._store)
+        marked = self._marked(document, served, options)
+        grace = marked["metadata"].get("deletionGracePeriodSeconds", 0)
+        stays = behaviour.is_held(marked) or grace > 0
+        if dry_run:
+            return (marked if stays or behaviour.grace_seconds else document), not stays
+        if options.orphans:
+            self._owners.orphan_dependents_of(stored.uid)
+        if marked != document and (stays or behaviour.grace_seconds is not None):
+            # A kind with grace periods is marked even if it goes at once, as in kube: its
+            # watchers see that the end was ordered before they see it gone.
+            stored = commits.put(self._store, resource, marked)
+        if stays:
+            return marked, False
+        revision = commits.remove(self._store, resource, stored)
+        # What vanishes at once never carried the mark.
+        last = document if behaviour.grace_seconds is None else marked
+        last["metadata"]["resourceVersion"] = str(revision)
+        return last, True
+
+    def _marked(self, document: Document, served: Served, options: DeleteOptions) -> Document:
+        """The document with its deletion mark, new, shortened, or as it was."""
+        behaviour = served.behaviour
+        marked: Document = {**document, "metadata": copy.deepcopy(document["metadata"])}
+        meta = marked["metadata"]
+        asked = options.grace_period_seconds
+        if asked is not None and asked < 0:
+            asked = 1
+        if "deletionTimestamp" in meta:
+            return self._shortened(marked, asked)
+        grace = behaviour.grace_seconds(document, asked) if behaviour.grace_seconds else 0
+        meta["deletionTimestamp"] = self._clock.text_of(self._clock.now() + grace)
+        meta["deletionGracePeriodSeconds"] = grace
+        if meta.get("generation"):
+            meta["generation"] += 1
+        behaviour.mark_deleted(marked)
+        return marked
+
+    def _shortened(self, marked: Document, asked: int | None) -> Document:
+        """Who asks again may only ask for less time."""
+        meta = marked["metadata"]
+        current = meta.get("deletionGracePeriodSeconds", 0)
+        if asked is None or asked >= current:
+            return marked
+        until = self._clock.seconds_of(meta["deletionTimestamp"]) - current + asked
+        meta["deletionTimestamp"] = self._clock.text_of(max(until, self._clock.now()))
+        meta["deletionGracePeriodSeconds"] = asked
+        return marked
+
+    def delete_in_background(self, resource_key: str, stored: Stored) -> bool:
+        """Delete for the collector or a namespace: only this very object; True if it is gone."""
+        served = self._catalogue.of_key(resource_key)
+        if served is None:
+            return False
+        current = self._store.get(resource_key, stored.namespace, stored.name)
+        if current is None or current.uid != stored.uid:
+            return True
+        _, gone = self.delete_stored(served, current, DeleteOptions())
+        return gone
+
+    def check_preconditions(
+        self, resource: Resource, stored: Stored, options: DeleteOptions
+    ) -> None:
+        """Refuse if the client meant another object, or another version of it."""
+        wanted = options.preconditions
+        if wanted is None:
+            return
+        if wanted.uid is not None and wanted.uid != stored.uid:
+            why = (
+                f"the UID in the precondition ({wanted.uid}) does not match the UID in record"
+                f" ({stored.uid}). The object might have been deleted and then recreated"
+            )
+            raise statuses.conflict(resource.group, resource.kind, stored.name, why)
+        revision = str(stored.revision)
+        if wanted.resource_version is not None and wanted.resource_version != revision:
+            why = (
+                f"the ResourceVersion in the precondition ({wanted.resource_version}) does not"
+                f" match the ResourceVersion in record ({revision}). The object might have been"
+                " modified"
+            )
+            raise statuses.conflict(resource.group, resource.kind, stored.name, why)

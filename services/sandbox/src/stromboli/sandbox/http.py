@@ -1,0 +1,199 @@
+"""HTTP around the API: bounded bodies, known users, errors as Status, watches as streams.
+
+It stands on aiohttp's low-level server with one handler for all paths: routing is `paths.py`.
+This is the only place where exceptions become answers; whatever was not foreseen is logged and
+told to the client as a 500 without particulars.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from aiohttp import ClientConnectionResetError, web
+from aiohttp.web_exceptions import HTTPException
+from aiohttp.web_protocol import RequestHandler
+
+from stromboli.sandbox import statuses
+from stromboli.sandbox.admin import Admin
+from stromboli.sandbox.api import Api, WatchStream
+from stromboli.sandbox.audit import AuditLog
+from stromboli.sandbox.authentication import authenticated
+from stromboli.sandbox.discovery import Discovery
+from stromboli.sandbox.documents import encode
+from stromboli.sandbox.errors import ApiRefusal
+from stromboli.sandbox.journal import Journal
+from stromboli.sandbox.negotiation import check_accept, check_content_type, media_type
+from stromboli.sandbox.paths import target_of
+from stromboli.sandbox.requests import Answer, User
+from stromboli.sandbox.watching import WatchHub
+
+__all__ = ["HttpFront", "StatusServer"]
+
+_LOG: Final = logging.getLogger("stromboli.sandbox.http")
+_JSON: Final = "application/json"
+_OPEN_PATHS: Final = frozenset({"/version", "/healthz", "/livez", "/readyz"})
+_HAS_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class HttpFront:
+    def __init__(
+        self,
+        api: Api,
+        *,
+        discovery: Discovery,
+        admin: Admin,
+        hub: WatchHub,
+        journal: Journal,
+        audit: AuditLog,
+        tokens: Mapping[str, User],
+        max_body_bytes: int,
+        watch_timeout_s: int,
+    ) -> None:
+        self._api = api
+        self._discovery = discovery
+        self._admin = admin
+        self._hub = hub
+        self._journal = journal
+        self._audit = audit
+        self._tokens = tokens
+        self._max_body_bytes = max_body_bytes
+        self._watch_timeout_s = watch_timeout_s
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        path, _, query = request.raw_path.partition("?")
+        target = target_of(path)
+        if target is None:
+            return await self._handle_path(request, path)
+        method = request.method
+        user: User | None = None
+        reason = ""
+        try:
+            user = authenticated(request, self._tokens)
+            body, content_type = await self._body(request)
+            check_accept(request.headers.get("Accept", ""))
+            answer = await self._api.handle(
+                method, target, query, body=body, content_type=content_type, user=user
+            )
+        except ApiRefusal as refusal:
+            answer, reason = _told(refusal)
+        except RecursionError:
+            answer, reason = _told(statuses.bad_request("the request is nested too deeply"))
+        except (HTTPException, ConnectionError):
+            raise
+        except Exception:  # noqa: BLE001 - the one place where the unforeseen becomes an answer
+            _LOG.exception("request.failed", extra={"method": method, "path": path})
+            refusal = statuses.internal_error("the server met an unexpected condition")
+            answer, reason = _told(refusal)
+        if isinstance(answer, WatchStream):
+            return await self._stream(request, answer)
+        if self._audit.wants(method):
+            dry_run = "dryRun=All" in query
+            self._audit.write(method, target, user, answer, reason=reason, dry_run=dry_run)
+            await self._journal.durable()
+        return web.Response(body=answer.body, status=answer.code, content_type=_JSON)
+
+    async def _handle_path(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """Paths that name no resource: discovery, health, administration."""
+        trimmed = path.rstrip("/") or "/"
+        try:
+            if trimmed not in _OPEN_PATHS:
+                authenticated(request, self._tokens)
+            if trimmed in {"/healthz", "/livez", "/readyz"} and request.method == "GET":
+                return web.Response(text="ok")
+            if trimmed.startswith("/sandbox/"):
+                body, _ = await self._body(request)
+                answer = self._admin.handle(request.method, trimmed, body)
+                return web.Response(body=answer.body, status=answer.code, content_type=_JSON)
+            document = self._discovery.document(trimmed)
+            if document is None:
+                return web.Response(text="404 page not found\n", status=404)
+            check_accept(request.headers.get("Accept", ""))
+            if request.method != "GET":
+                raise statuses.method_not_allowed()
+            return web.Response(body=document, content_type=_JSON)
+        except ApiRefusal as refusal:
+            body = encode(refusal.status)
+            return web.Response(body=body, status=refusal.code, content_type=_JSON)
+
+    async def _body(self, request: web.BaseRequest) -> tuple[bytes, str]:
+        """The body, never more than the limit of it, and the media type it claims to be."""
+        if request.method not in _HAS_BODY or not request.body_exists:
+            return b"", ""
+        content_type = media_type(request.headers.get("Content-Type", ""))
+        length = request.content_length
+        if length is not None and length > self._max_body_bytes:
+            raise statuses.body_too_large(self._max_body_bytes)
+        if length is None:
+            body = await self._unannounced_body(request)
+        else:
+            body = await request.content.read()
+        if request.method in {"POST", "PUT"}:
+            check_content_type(content_type)
+        return body, content_type
+
+    async def _unannounced_body(self, request: web.BaseRequest) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in request.content.iter_any():
+            size += len(part)
+            if size > self._max_body_bytes:
+                raise statuses.body_too_large(self._max_body_bytes)
+            parts.append(part)
+        return b"".join(parts)
+
+    async def _stream(self, request: web.BaseRequest, stream: WatchStream) -> web.StreamResponse:
+        watcher = stream.watcher
+        response = web.StreamResponse(headers={"Content-Type": _JSON})
+        response.enable_chunked_encoding()
+        transport = request.transport
+        if transport is not None:
+            watcher.on_overflow = transport.abort
+        timer = asyncio.get_running_loop().call_later(
+            stream.timeout_s or self._watch_timeout_s, self._hub.expire, watcher
+        )
+        try:
+            await response.prepare(request)
+            async for chunk in watcher.chunks():
+                await response.write(chunk)
+            await response.write_eof()
+        except (ClientConnectionResetError, ConnectionResetError):
+            _LOG.debug("watch.client_gone")
+        finally:
+            timer.cancel()
+            self._hub.close(watcher)
+        return response
+
+
+def _told(refusal: ApiRefusal) -> tuple[Answer, str]:
+    return Answer(refusal.code, encode(refusal.status)), refusal.status.get("reason", "")
+
+
+class StatusServer(web.Server):
+    """aiohttp's server, with handlers that speak Status even about bad HTTP."""
+
+    def __call__(self) -> RequestHandler:
+        return StatusHandler(self, loop=self._loop, **self._kwargs)
+
+
+class StatusHandler(RequestHandler):
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What aiohttp refuses by itself: unreadable requests, headers that are too long."""
+        if status < 500:
+            refusal = statuses.bad_request(message or "the request cannot be read as HTTP")
+        else:
+            _LOG.error("request.failed", exc_info=exc, extra={"path": request.path})
+            refusal = statuses.internal_error("the server met an unexpected condition")
+        response = web.Response(
+            body=encode(refusal.status), status=refusal.code, content_type=_JSON
+        )
+        response.force_close()
+        return response

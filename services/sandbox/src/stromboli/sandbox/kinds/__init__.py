@@ -1,0 +1,1 @@
+"""What each built-in kind does differently: defaults, rules, and what may change."""

@@ -1,0 +1,157 @@
+"""Query parameters and DeleteOptions, read once and refused in kube's words when they are wrong."""
+
+from typing import Final
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from stromboli.sandbox import causes, statuses
+from stromboli.sandbox.causes import Cause
+
+__all__ = ["DeleteOptions", "Params", "Preconditions", "delete_options", "parsed"]
+
+_MATCHES: Final = ("Exact", "NotOlderThan", "")
+_VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
+_PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
+_MAX_PARAMS: Final = 100
+_MAX_TIMEOUT_S: Final = 24 * 3600
+
+
+class Params(msgspec.Struct, frozen=True, kw_only=True):
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    timeout_s: int = 0
+    send_initial_events: bool | None = None
+    dry_run: bool = False
+    grace_s: int | None = None
+    propagation: str = ""
+    orphan_dependents: bool = False
+
+
+NO_PARAMS: Final = Params()
+
+
+def parsed(query: str, verb_options: str) -> Params:
+    """The parameters of a request; `verb_options` is the kind named in refusals."""
+    if not query:
+        return NO_PARAMS
+    try:
+        given = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=_MAX_PARAMS))
+    except ValueError:
+        message = f"a request may have at most {_MAX_PARAMS} parameters"
+        raise statuses.bad_request(message) from None
+    dry_run = given.get("dryRun", "")
+    if dry_run not in {"", "All"}:
+        cause = causes.not_supported("dryRun", [dry_run], ("All",))
+        raise statuses.invalid("meta.k8s.io", verb_options, "", [cause])
+    validation = given.get("fieldValidation", "")
+    if validation not in _VALIDATIONS:
+        cause = causes.not_supported("fieldValidation", validation, _VALIDATIONS)
+        raise statuses.invalid("meta.k8s.io", verb_options, "", [cause])
+    initial = given.get("sendInitialEvents")
+    return Params(
+        label_selector=given.get("labelSelector", ""),
+        field_selector=given.get("fieldSelector", ""),
+        limit=max(0, _number(given.get("limit", "0"))),
+        continue_token=given.get("continue", ""),
+        resource_version=given.get("resourceVersion", ""),
+        resource_version_match=given.get("resourceVersionMatch", ""),
+        watch=_flag(given.get("watch", "")),
+        bookmarks=_flag(given.get("allowWatchBookmarks", "")),
+        timeout_s=min(_number(given.get("timeoutSeconds", "0")), _MAX_TIMEOUT_S),
+        send_initial_events=None if initial is None else _flag(initial),
+        dry_run=dry_run == "All",
+        grace_s=_number(given["gracePeriodSeconds"]) if "gracePeriodSeconds" in given else None,
+        propagation=given.get("propagationPolicy", ""),
+        orphan_dependents=_flag(given.get("orphanDependents", "")),
+    )
+
+
+def check_list_options(params: Params, *, watch: bool) -> None:
+    """Combinations of list and watch options that the real server refuses."""
+    match = params.resource_version_match
+    initial = params.send_initial_events
+    field = "resourceVersionMatch"
+    found: list[Cause] = []
+    if initial is not None and watch:
+        if match != "NotOlderThan":
+            detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            found.append(causes.forbidden(field, detail))
+    elif match and watch:
+        detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        found.append(causes.forbidden(field, detail))
+    elif match and not params.resource_version:
+        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        found.append(causes.forbidden(field, detail))
+    elif match not in _MATCHES:
+        found.append(causes.not_supported(field, match, _MATCHES))
+    elif match == "Exact" and params.resource_version == "0":
+        detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        found.append(causes.forbidden(field, detail))
+    if initial is not None and not watch:
+        detail = "sendInitialEvents is forbidden for list"
+        found.append(causes.forbidden("sendInitialEvents", detail))
+    if found:
+        raise statuses.invalid("meta.k8s.io", "ListOptions", "", found)
+
+
+def _flag(text: str) -> bool:
+    return text.lower() not in {"", "0", "false"}
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise statuses.bad_request(
+            f'strconv.ParseInt: parsing "{text[:64]}": invalid syntax'
+        ) from None
+
+
+class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
+    grace_period_seconds: int | None = None
+    preconditions: Preconditions | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    dry_run: list[str] | None = None
+
+    @property
+    def orphans(self) -> bool:
+        return self.propagation_policy == "Orphan" or self.orphan_dependents is True
+
+
+def delete_options(body: bytes, params: Params) -> tuple[DeleteOptions, bool]:
+    """Options from the body, completed by the query, and whether this is a dry run."""
+    options = DeleteOptions()
+    if body:
+        try:
+            options = msgspec.json.decode(body, type=DeleteOptions)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise statuses.bad_request(f"the DeleteOptions cannot be read: {error}") from error
+    options = msgspec.structs.replace(
+        options,
+        grace_period_seconds=_either(options.grace_period_seconds, params.grace_s),
+        propagation_policy=options.propagation_policy or params.propagation or None,
+        orphan_dependents=options.orphan_dependents or params.orphan_dependents or None,
+    )
+    policy = options.propagation_policy
+    if policy is not None and policy not in _PROPAGATIONS:
+        supported = (*_PROPAGATIONS, "nil")
+        cause = causes.not_supported("propagationPolicy", policy, supported)
+        raise statuses.invalid("meta.k8s.io", "DeleteOptions", "", [cause])
+    return options, params.dry_run or options.dry_run == ["All"]
+
+
+def _either(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first

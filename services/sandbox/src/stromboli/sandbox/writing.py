@@ -1,0 +1,238 @@
+"""Create, update and patch: the road every changed object takes to the store.
+
+The order is kube's: read, identity, defaults, admission, validation, then the write. Everything
+from looking at the current object to committing the new one happens without an await, so two
+writes never interleave; a request that loses its client half-way has either happened or not.
+"""
+
+from collections.abc import Callable
+
+from stromboli.sandbox import causes, commits, incoming, metadata, statuses
+from stromboli.sandbox.causes import Cause
+from stromboli.sandbox.changes import Stored
+from stromboli.sandbox.clock import Clock
+from stromboli.sandbox.documents import Document, same_document
+from stromboli.sandbox.names import generated_name
+from stromboli.sandbox.patches import PATCHES, PatchFailed, PatchUnreadable
+from stromboli.sandbox.requests import Answer, ApiRequest, answered
+from stromboli.sandbox.resources import Resource, Served
+from stromboli.sandbox.store import Store
+
+__all__ = ["Writer"]
+
+_NAME_ATTEMPTS = 8
+
+
+class Writer:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def create(self, request: ApiRequest) -> Answer:
+        return self._create(request, incoming.document_of(request))
+
+    def _create(self, request: ApiRequest, document: Document) -> Answer:
+        served = request.served
+        resource = served.resource
+        given = document["metadata"]
+        _check_namespace(given, request.namespace)
+        self._admit_namespace(resource, request.namespace, given.get("name", ""))
+        document["metadata"] = metadata.complete_for_create(
+            given,
+            namespace=request.namespace,
+            timestamp=self._clock.timestamp(),
+            generation=resource.has_generation,
+        )
+        served.behaviour.default(document)
+        served.behaviour.prepare_create(document)
+        served.behaviour.admit_create(document, self._store)
+        found = metadata.validation_causes(document["metadata"], name_rule=resource.name_rule)
+        found += served.behaviour.validate(document)
+        meta = document["metadata"]
+        if found:
+            raise statuses.invalid(resource.group, resource.kind, meta["name"], found)
+        self._find_free_name(resource, meta)
+        if request.params.dry_run:
+            meta.pop("resourceVersion", None)
+            return answered(201, document)
+        return stored_answer(201, commits.put(self._store, resource, document), served)
+
+    def _find_free_name(self, resource: Resource, meta: Document) -> None:
+        """A made-up name is made up again if it is taken; a chosen one is a conflict."""
+        namespace = meta.get("namespace", "")
+        for _ in range(_NAME_ATTEMPTS):
+            if self._store.get(resource.key, namespace, meta["name"]) is None:
+                return
+            if not meta.get("generateName") or not meta["name"].startswith(meta["generateName"]):
+                break
+            meta["name"] = generated_name(meta["generateName"])
+        raise statuses.already_exists(resource.group, resource.plural, meta["name"])
+
+    def _admit_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        """Content goes into namespaces that exist and will go on existing."""
+        if not resource.namespaced:
+            return
+        stored = self._store.get("namespaces", "", namespace)
+        if stored is None:
+            raise statuses.not_found("", "namespaces", namespace)
+        if stored.fields[0] == "Terminating":
+            why = (
+                f"unable to create new content in namespace {namespace} because it is being"
+                " terminated"
+            )
+            cause = Cause(
+                "NamespaceTerminating",
+                f"namespace {namespace} is being terminated",
+                "metadata.namespace",
+            )
+            raise statuses.forbidden(resource.group, resource.plural, name, why, causes=[cause])
+
+    def update(self, request: ApiRequest) -> Answer:
+        served = request.served
+        resource = served.resource
+        document = incoming.document_of(request)
+        old = self._store.get(resource.key, request.namespace, request.name)
+        given = document["metadata"]
+        _check_name(given, request.name)
+        _check_namespace(given, request.namespace)
+        if old is None:
+            if resource.create_on_update and not request.subresource:
+                given["name"] = request.name
+                return self._create(request, document)
+            raise statuses.not_found(resource.group, resource.plural, request.name)
+        if given.get("uid", old.uid) != old.uid:
+            raise uid_mismatch(resource, old, given["uid"])
+        revision = given.get("resourceVersion", "")
+        if revision in {"", "0"}:
+            if not resource.unconditional_update:
+                detail = "must be specified for an update"
+                cause = causes.invalid("metadata.resourceVersion", 0, detail)
+                raise statuses.invalid(resource.group, resource.plural, request.name, [cause])
+        elif revision != str(old.revision):
+            raise statuses.modified(resource.group, resource.plural, request.name)
+        return self.replace(request, old, document)
+
+    def patch(self, request: ApiRequest) -> Answer:
+        served = request.served
+        resource = served.resource
+        change = _patch_of(request)
+        old = self._store.get(resource.key, request.namespace, request.name)
+        if old is None:
+            raise statuses.not_found(resource.group, resource.plural, request.name)
+        try:
+            document = change(request.body, incoming.shown_version(old.body, served))
+        except PatchUnreadable as error:
+            raise statuses.bad_request(str(error)) from error
+        except PatchFailed as error:
+            raise statuses.patch_failed() from error
+        document = incoming.patched(document, served)
+        meta = document["metadata"]
+        _check_name(meta, request.name)
+        _check_namespace(meta, request.namespace)
+        if meta.get("resourceVersion", "") not in {"", str(old.revision)}:
+            raise statuses.modified(resource.group, resource.plural, request.name)
+        return self.replace(request, old, document)
+
+    def replace(self, request: ApiRequest, old: Stored, document: Document) -> Answer:
+        """Make `document` the new version of a stored object, as far as its rules allow."""
+        served = request.served
+        resource, behaviour = served.resource, served.behaviour
+        before = incoming.shown_version(old.body, served)
+        is_status = request.subresource == "status"
+        if is_status:
+            document = _with_new_status(document, before, served)
+        elif served.has_status:
+            _keep(document, before, "status")
+        new_meta = metadata.complete_for_update(document["metadata"], before["metadata"])
+        document["metadata"] = new_meta
+        behaviour.default(document)
+        if is_status:
+            behaviour.prepare_status(document, before)
+        else:
+            behaviour.prepare_update(document, before)
+        if resource.has_generation and behaviour.next_generation(document, before):
+            new_meta["generation"] = before["metadata"].get("generation", 0) + 1
+        found = _update_causes(document, before, served, is_status=is_status)
+        if found:
+            raise statuses.invalid(resource.group, resource.kind, old.name, found)
+        if same_document(document, before):
+            return stored_answer(200, old, served)
+        if request.params.dry_run:
+            return answered(200, document)
+        if "deletionTimestamp" in new_meta and _may_go(document, served):
+            commits.remove(self._store, resource, old)
+            return answered(200, document)
+        return stored_answer(200, commits.put(self._store, resource, document), served)
+
+
+def stored_answer(code: int, stored: Stored, served: Served) -> Answer:
+    return Answer(code, served.body(stored.body), stored.name, stored.uid, str(stored.revision))
+
+
+def uid_mismatch(resource: Resource, old: Stored, given: str) -> Exception:
+    why = (
+        "StorageError: invalid object, Code: 4, Key: "
+        f"{resource.etcd_key(old.namespace, old.name)}, ResourceVersion: 0, AdditionalErrorMsg:"
+        f" Precondition failed: UID in precondition: {given}, UID in object meta: {old.uid}"
+    )
+    return statuses.conflict(resource.group, resource.plural, old.name, why)
+
+
+def _patch_of(request: ApiRequest) -> Callable[[bytes, Document], Document]:
+    change = PATCHES.get(request.content_type)
+    if change is None:
+        raise statuses.unsupported_media_type(tuple(PATCHES))
+    return change
+
+
+def _check_name(given: Document, name: str) -> None:
+    named = given.get("name", "")
+    if named and named != name:
+        raise statuses.bad_request(
+            f"the name of the object ({named}) does not match the name on the URL ({name})"
+        )
+    given["name"] = name
+
+
+def _check_namespace(given: Document, namespace: str) -> None:
+    named = given.get("namespace", "")
+    if named and named != namespace:
+        raise statuses.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if namespace:
+        given["namespace"] = namespace
+
+
+def _keep(document: Document, before: Document, field: str) -> None:
+    document.pop(field, None)
+    if field in before:
+        document[field] = before[field]
+
+
+def _with_new_status(document: Document, before: Document, served: Served) -> Document:
+    """The stored object with the status sent; built-in kinds also take labels and the like."""
+    result: Document = {**before}
+    _keep(result, document, "status")
+    if not served.resource.custom:
+        result["metadata"] = document["metadata"]
+    return result
+
+
+def _update_causes(
+    document: Document, before: Document, served: Served, *, is_status: bool
+) -> list[Cause]:
+    """What is wrong with a change; a built-in kind's status has no rules of its own."""
+    behaviour = served.behaviour
+    found = metadata.update_causes(document["metadata"], before["metadata"])
+    if served.resource.custom or not is_status:
+        found += behaviour.validate(document)
+    if not is_status:
+        found += behaviour.validate_update(document, before)
+    return found
+
+
+def _may_go(document: Document, served: Served) -> bool:
+    """A deleted object goes when its last finalizer does and nobody has to stop it first."""
+    grace = document["metadata"].get("deletionGracePeriodSeconds", 0)
+    return not grace and not served.behaviour.is_held(document)
