@@ -123,7 +123,7 @@ class Api:
         if verb in {"list", "watch", "get"}:
             return await self._read(request)
         if verb == "deletecollection":
-            return self._deleter.delete_collection(request, _selection(request))
+            return await self._deleter.delete_collection(request, _selection(request))
         return self._verbs[verb](request)
 
     def _subresource(self, request: ApiRequest) -> Answer:

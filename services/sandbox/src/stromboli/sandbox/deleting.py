@@ -5,7 +5,9 @@ content) and are only marked, and pods that run somewhere and get time to stop. 
 `deletionTimestamp`; what takes a held object away later is an update, not a second delete.
 """
 
+import asyncio
 import copy
+from typing import Final
 
 import msgspec
 
@@ -22,6 +24,8 @@ from stromboli.sandbox.selection import Selection
 from stromboli.sandbox.store import Store
 
 __all__ = ["Deleter"]
+
+_AT_A_TIME: Final = 50
 
 
 class Deleter:
@@ -48,8 +52,11 @@ class Deleter:
         body = msgspec.json.encode(statuses.success(details=details))
         return Answer(200, body, stored.name, stored.uid, str(self._store.revision))
 
-    def delete_collection(self, request: ApiRequest, selection: Selection) -> Answer:
-        """Delete what is selected, one object after the other, and list what it was."""
+    async def delete_collection(self, request: ApiRequest, selection: Selection) -> Answer:
+        """Delete what is selected, one object after the other, and list what it was.
+
+        Others get their turn in between: each deletion is atomic, the collection is not.
+        """
         served = request.served
         resource = served.resource
         options, dry_run = delete_options(request.body, request.params)
@@ -59,10 +66,12 @@ class Deleter:
             for key in bucket.sorted_keys()
             if selection.matches(stored := bucket.objects[key])
         ]
-        for stored in chosen:
-            # Deleting an owner's dependents may already have taken this one.
-            if bucket.objects.get(stored.key) is stored:
-                self.delete_stored(served, stored, options, dry_run=dry_run)
+        for count, stored in enumerate(chosen, 1):
+            current = bucket.objects.get(stored.key)
+            if current is not None and current.uid == stored.uid:
+                self.delete_stored(served, current, options, dry_run=dry_run)
+            if count % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
         items = b",".join(served.body(stored.body) for stored in chosen)
         head = (
             f'{{"apiVersion":"{served.api_version}","kind":"{resource.list_kind}",'

@@ -240,9 +240,9 @@ class Journal:
                 await asyncio.shield(self._syncing)
         finally:
             os.close(previous)
-        kept = self._path("journal", revision)
+        kept = {self._path("journal", revision), self._path("snapshot", revision)}
         for path in replaced:
-            if path != kept:
+            if path not in kept:
                 path.unlink(missing_ok=True)
 
     def _write_snapshot(

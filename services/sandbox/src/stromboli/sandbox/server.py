@@ -8,6 +8,7 @@ workers cancelled, journal flushed and closed.
 """
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from pathlib import Path
@@ -55,19 +56,21 @@ class SandboxServer:
         self.pki: ServerFiles | None = None
 
     async def __aenter__(self) -> Self:
-        config = self._config
+        async with contextlib.AsyncExitStack() as stack:
+            await self._start(stack)
+            self._running = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._running.aclose()
+
+    async def _start(self, stack: contextlib.AsyncExitStack) -> None:
+        """Open everything in order; the stack closes it in the opposite one."""
+        config, clock = self._config, self._clock
         self._journal = Journal(
             config.data_dir, fsync=config.fsync, snapshot_bytes=config.snapshot_bytes
         )
-        try:
-            await self._start()
-        except BaseException:
-            await self._journal.close()
-            raise
-        return self
-
-    async def _start(self) -> None:
-        config, clock = self._config, self._clock
+        stack.push_async_callback(self._journal.close)
         self._store = store = Store(window=config.watch_window, journal=self._journal)
         recover(self._journal, store)
         catalogue = Catalogue(store)
@@ -83,7 +86,8 @@ class SandboxServer:
             bootstrap.install(definitions_in(config.crds))
         tokens = self._tokens()
         audit_path = config.audit_log or config.data_dir / "audit.log"
-        self._audit = AuditLog(audit_path, clock, max_bytes=config.audit_max_bytes)
+        audit = AuditLog(audit_path, clock, max_bytes=config.audit_max_bytes)
+        stack.callback(audit.close)
         api = Api(
             store,
             catalogue,
@@ -99,13 +103,15 @@ class SandboxServer:
             admin=Admin(store),
             hub=self._hub,
             journal=self._journal,
-            audit=self._audit,
+            audit=audit,
             tokens=tokens,
             max_body_bytes=config.max_body_bytes,
             watch_timeout_s=config.watch_timeout_s,
         )
-        await self._listen(front)
         self._work = asyncio.create_task(self._run_workers(), name="sandbox-workers")
+        stack.push_async_callback(self._stop_workers)
+        await self._listen(front)
+        stack.push_async_callback(self._stop_serving)
 
     def _tokens(self) -> dict[str, User]:
         directory = self._config.data_dir / "pki"
@@ -165,15 +171,13 @@ class SandboxServer:
         """Return only by raising, should a worker die; otherwise wait to be cancelled."""
         await asyncio.shield(self._work)
 
-    async def __aexit__(self, *_: object) -> None:
+    async def _stop_serving(self) -> None:
         self._socket.close()
         self._hub.close_all()
         await self._http.shutdown(_STOP_S)
+
+    async def _stop_workers(self) -> None:
         self._work.cancel()
-        try:
-            await self._work
-        except asyncio.CancelledError:
-            _LOG.debug("server.workers_stopped")
-        finally:
-            self._audit.close()
-            await self._journal.close()
+        await asyncio.wait({self._work}, timeout=_STOP_S)
+        if self._work.done() and not self._work.cancelled():
+            self._work.result()

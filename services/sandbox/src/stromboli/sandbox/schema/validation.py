@@ -1,8 +1,8 @@
 """Whether a custom resource keeps its schema's rules; every broken one is told in kube's words.
 
 A value of the wrong type is reported once and not measured further, except that its enum and its
-branches are still looked at, as the real validator does. Branches (oneOf …) are tried with a scratch list of
-causes, and the errors of the first branch are told beside the branch's own.
+branches are still looked at, as the real validator does. Branches (oneOf …) are tried with a
+scratch list of causes, and the errors of the first branch are told beside the branch's own.
 """
 
 from typing import Any, Final
