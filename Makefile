@@ -19,10 +19,10 @@ $(INSTALLED): requirements.txt constraints.txt $(wildcard libs/*/pyproject.toml 
 	@touch $@
 
 up: $(INSTALLED) ## Run NATS, the sandbox API server and the gateway on this machine until Ctrl-C
-	@$(BIN)/stromboli up --dir build/up --crds deploy/crds
+	@$(BIN)/stromboli up --dir build/up
 
 demo: $(INSTALLED) ## Watch facts and intents travel between an API server and the bus
-	@$(BIN)/stromboli demo --crds deploy/crds
+	@$(BIN)/stromboli demo
 
 test: $(INSTALLED) ## Run every test that needs nothing but Python
 	@$(BIN)/pytest -q -m "not e2e"

@@ -24,6 +24,7 @@ from stromboli.contracts.streams import STATE
 from stromboli.kube import KubeAccess, KubeClient
 from stromboli.kube.wire import PatchType, Written
 from stromboli.launcher.folder import Folder
+from stromboli.launcher.options import Options
 from stromboli.launcher.plan import nats_url, plan
 from stromboli.launcher.supervisor import Supervisor
 from stromboli.runtime.bus.asking import ask, outcome_reader
@@ -97,20 +98,23 @@ def _decode(token: str, projection: msgspec.Raw) -> Any:
     return decode_projection(kinds.by_token(token), projection)
 
 
-async def demonstrate(crds: Path | None) -> int:
+async def demonstrate(crds: str) -> int:
     """Run the demonstration on a scratch folder and tidy up."""
     configure(LogSettings(level=LogLevel.ERROR), service="demo")
     console = Console()
     with tempfile.TemporaryDirectory(prefix="stromboli-demo-") as scratch:
         folder = Folder(Path(scratch))
         installation = folder.open()
+        options = Options(crds=crds, nodes="2")
         supervisor = Supervisor(folder, lambda line: console.print(f"  [yellow]{line}[/]"))
         try:
-            with console.status("starting NATS, the API server and the gateway"):
-                await supervisor.start(plan(folder, installation, crds))
-            console.print("[bold]1.[/] NATS, an API server and the gateway run as processes.")
+            with console.status("starting NATS, an API server, nodes and the gateway"):
+                await supervisor.start(plan(folder, installation, options))
+            console.print(
+                "[bold]1.[/] NATS, an API server, two nodes and the gateway run as processes."
+            )
             settings = BusSettings(
-                url=nats_url(installation),
+                url=nats_url(installation, options),
                 user="scheduler",
                 password=Secret(installation.passwords["scheduler"]),
             )
@@ -220,10 +224,6 @@ async def _make_objects(kube: KubeClient) -> list[Written]:
         "command": ["sleep", "3"],
         "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}},
     }
-    for index in range(2):
-        await kube.create(
-            kinds.NODE, None, {"metadata": {"name": f"node-{index}"}}, field_manager="demo"
-        )
     pods: list[Written] = []
     for index in range(4):
         manifest = {

@@ -27,3 +27,22 @@ class PortTaken(LauncherError):
             "with --dir (a new folder takes free ports)"
         )
         self.port = port
+
+
+class AlreadyUp(LauncherError):
+    """The folder is in use."""
+
+    def __init__(self, folder: str, pid: int) -> None:
+        super().__init__(
+            f"Stromboli runs on {folder} already (process {pid}): "
+            f"`stromboli status --dir {folder}` shows it, `stromboli down --dir {folder}` stops it"
+        )
+
+
+class NothingHere(LauncherError):
+    """The folder was never used."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(
+            f"there is no Stromboli in {folder}: `stromboli up --dir {folder}` starts one"
+        )

@@ -5,6 +5,7 @@ installation. Whoever can read the folder can act as any service: it is readable
 owner only.
 """
 
+import os
 import secrets
 import socket
 from dataclasses import dataclass
@@ -14,18 +15,32 @@ import msgspec
 
 from stromboli.contracts.nats_config import MAX_PAYLOAD, users_block
 from stromboli.contracts.permissions import SERVICES
-from stromboli.launcher.errors import PortTaken
+from stromboli.launcher.errors import AlreadyUp, NothingHere, PortTaken
+from stromboli.launcher.options import Options
 
 _HOST = "127.0.0.1"
 
 
-class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """What was chosen for this folder."""
+_LISTENING = ("nats", "api", "gateway", "controllers", "scheduler", "admission")
 
-    nats_port: int
-    api_port: int
-    gateway_port: int
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was chosen for this folder, once and for all."""
+
+    ports: dict[str, int]
     passwords: dict[str, str]
+
+    @property
+    def nats_port(self) -> int:
+        return self.ports["nats"]
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """Who runs here right now; kept in a file while they do."""
+
+    launcher: int
+    pids: dict[str, int]
+    options: Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +67,45 @@ class Folder:
     def password_file(self, service: str) -> Path:
         return self.root / "passwords" / service
 
+    @property
+    def installation(self) -> Installation:
+        """What was chosen here; raises NothingHere if nothing was."""
+        chosen = self.root / "installation.json"
+        if not chosen.exists():
+            raise NothingHere(str(self.root))
+        return msgspec.json.decode(chosen.read_bytes(), type=Installation)
+
+    def running(self) -> Running | None:
+        """Who runs here, or None; a launcher that died leaves its file, and is found out."""
+        try:
+            found = msgspec.json.decode((self.root / "running.json").read_bytes(), type=Running)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return found if is_alive(found.launcher) else None
+
+    def note(self, running: Running | None) -> None:
+        path = self.root / "running.json"
+        if running is None:
+            path.unlink(missing_ok=True)
+        else:
+            _write_private(path, msgspec.json.encode(running))
+
     def open(self) -> Installation:
         """The installation of this folder; a new folder gets free ports and new passwords."""
         self.root.mkdir(parents=True, exist_ok=True)
         self.root.chmod(0o700)
         (self.root / "logs").mkdir(exist_ok=True)
         (self.root / "passwords").mkdir(exist_ok=True)
+        if (running := self.running()) is not None:
+            raise AlreadyUp(str(self.root), running.launcher)
         chosen = self.root / "installation.json"
         if chosen.exists():
-            installation = msgspec.json.decode(chosen.read_bytes(), type=Installation)
+            installation = self.installation
             self._check_ports(installation)
         else:
-            nats_port, api_port, gateway_port = _free_ports(3)
+            ports = _free_ports(len(_LISTENING))
             installation = Installation(
-                nats_port=nats_port,
-                api_port=api_port,
-                gateway_port=gateway_port,
+                ports=dict(zip(_LISTENING, ports, strict=True)),
                 passwords={service: secrets.token_urlsafe(18) for service in SERVICES},
             )
             _write_private(chosen, msgspec.json.format(msgspec.json.encode(installation)))
@@ -85,12 +123,7 @@ class Folder:
         )
 
     def _check_ports(self, installation: Installation) -> None:
-        named = {
-            "NATS": installation.nats_port,
-            "the API server": installation.api_port,
-            "the gateway": installation.gateway_port,
-        }
-        for name, port in named.items():
+        for name, port in installation.ports.items():
             with socket.socket() as probe:
                 # A port in TIME_WAIT after our own stop is not taken.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -98,6 +131,14 @@ class Folder:
                     probe.bind((_HOST, port))
                 except OSError as taken:
                     raise PortTaken(name, port) from taken
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def _free_ports(count: int) -> list[int]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import aiohttp
 
 from stromboli.launcher.folder import Folder, Installation
+from stromboli.launcher.options import Options
 from stromboli.runtime.embedded_nats import find_nats_server
 
 _HOST = "127.0.0.1"
@@ -29,40 +30,69 @@ class Planned:
     ready_port: int = 0
 
 
-def nats_url(installation: Installation) -> str:
-    return f"nats://{_HOST}:{installation.nats_port}"
+def nats_url(installation: Installation, options: Options) -> str:
+    return options.nats or f"nats://{_HOST}:{installation.nats_port}"
 
 
-def plan(folder: Folder, installation: Installation, crds: Path | None) -> list[Planned]:
-    """NATS, the API server, the gateway."""
-    sandbox = [
+def kubeconfig_of(folder: Folder, options: Options) -> str:
+    return options.kubeconfig or str(folder.kubeconfig)
+
+
+def plan(folder: Folder, installation: Installation, options: Options) -> list[Planned]:
+    """Everything that has to run, in the order in which it starts."""
+    planned: list[Planned] = []
+    if not options.nats:
+        planned.append(_nats(folder, installation))
+    if not options.kubeconfig:
+        planned += [_api(folder, installation, options), _kubelets(folder, options)]
+    planned.append(_service("gateway", folder, installation, options))
+    return planned
+
+
+def _nats(folder: Folder, installation: Installation) -> Planned:
+    argv = (str(find_nats_server()), "-c", str(folder.nats_config))
+    return Planned("nats", argv, ready_port=installation.nats_port)
+
+
+def _api(folder: Folder, installation: Installation, options: Options) -> Planned:
+    argv = [
         *(sys.executable, "-m", "stromboli.sandbox", "api"),
         *("--data-dir", str(folder.api_data)),
-        *("--listen", f"{_HOST}:{installation.api_port}"),
+        *("--listen", f"{_HOST}:{installation.ports['api']}"),
         *("--kubeconfig-out", str(folder.kubeconfig)),
     ]
-    if crds is not None:
-        sandbox += ["--crds", str(crds)]
-    return [
-        Planned(
-            "nats",
-            (str(find_nats_server()), "-c", str(folder.nats_config)),
-            ready_port=installation.nats_port,
-        ),
-        Planned("api", tuple(sandbox), ready_file=folder.kubeconfig),
-        Planned(
-            "gateway",
-            (sys.executable, "-m", "stromboli.gateway"),
-            {
-                "STROMBOLI_GATEWAY_BUS__URL": nats_url(installation),
-                "STROMBOLI_GATEWAY_BUS__USER": "gateway",
-                "STROMBOLI_GATEWAY_BUS__PASSWORD_FILE": str(folder.password_file("gateway")),
-                "STROMBOLI_GATEWAY_KUBE__KUBECONFIG": str(folder.kubeconfig),
-                "STROMBOLI_GATEWAY_HEALTH__PORT": str(installation.gateway_port),
-            },
-            ready_url=f"http://{_HOST}:{installation.gateway_port}/readyz",
-        ),
+    if options.crds:
+        argv += ["--crds", options.crds]
+    return Planned("api", tuple(argv), ready_file=folder.kubeconfig)
+
+
+def _kubelets(folder: Folder, options: Options) -> Planned:
+    argv = [
+        *(sys.executable, "-m", "stromboli.sandbox.kubelets"),
+        *("--kubeconfig", str(folder.kubeconfig)),
+        *("--nodes", options.nodes, "--runtime", options.runtime),
+        *("--data-dir", str(folder.root / "pods")),
     ]
+    if options.rules:
+        argv += ["--rules", options.rules]
+    return Planned("kubelets", tuple(argv))
+
+
+def _service(name: str, folder: Folder, installation: Installation, options: Options) -> Planned:
+    """One of our own services: its settings by environment, its health page by port."""
+    prefix = f"STROMBOLI_{name.upper()}"
+    port = installation.ports[name]
+    env = {
+        f"{prefix}_BUS__URL": nats_url(installation, options),
+        f"{prefix}_HEALTH__PORT": str(port),
+    }
+    if not options.nats:
+        env[f"{prefix}_BUS__USER"] = name
+        env[f"{prefix}_BUS__PASSWORD_FILE"] = str(folder.password_file(name))
+    if name == "gateway":
+        env[f"{prefix}_KUBE__KUBECONFIG"] = kubeconfig_of(folder, options)
+    argv = (sys.executable, "-m", f"stromboli.{name}")
+    return Planned(name, argv, env, ready_url=f"http://{_HOST}:{port}/readyz")
 
 
 def environment_of(planned: Planned) -> dict[str, str]:

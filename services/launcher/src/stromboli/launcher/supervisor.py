@@ -33,6 +33,8 @@ class Supervisor:
 
     folder: Folder
     tell: Tell
+    changed: Callable[[], None] = lambda: None
+    """Called whenever a process was started."""
     _running: dict[str, asyncio.subprocess.Process] = field(
         default_factory=dict[str, asyncio.subprocess.Process]
     )
@@ -50,8 +52,9 @@ class Supervisor:
                 watcher = asyncio.create_task(self._keep(one), name=f"keep {one.name}")
                 self._watchers.append(watcher)
 
-    def pid_of(self, name: str) -> int:
-        return self._running[name].pid
+    @property
+    def pids(self) -> dict[str, int]:
+        return {name: process.pid for name, process in self._running.items()}
 
     def kill(self, name: str) -> None:
         """Kill -9, for demonstrations: it will be started again."""
@@ -86,6 +89,7 @@ class Supervisor:
                 env=environment_of(planned),
                 start_new_session=True,
             )
+        self.changed()
 
     async def _until_ready(self, planned: Planned, session: aiohttp.ClientSession) -> None:
         process = self._running[planned.name]

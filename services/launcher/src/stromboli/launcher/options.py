@@ -1,0 +1,30 @@
+"""What a person can choose about a Stromboli on this machine."""
+
+from pathlib import Path
+
+import msgspec
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Chosen at the first start on a folder and kept there; a later start may change them."""
+
+    crds: str = ""
+    """Folder with CRD manifests that the embedded API server loads."""
+    nodes: str = "3"
+    """A number of virtual nodes, or a YAML file of node groups."""
+    runtime: str = "simulate"
+    rules: str = ""
+    kubeconfig: str = ""
+    """A real cluster instead of the embedded API server and its nodes."""
+    nats: str = ""
+    """A NATS server instead of the embedded one; without users and passwords."""
+
+
+def find_crds(given: Path | None) -> str:
+    """The folder given, or `deploy/crds` of a working copy we were installed from."""
+    if given is not None:
+        return str(given.resolve())
+    for parent in Path(__file__).resolve().parents:
+        if (folder := parent / "deploy" / "crds").is_dir():
+            return str(folder)
+    return ""
