@@ -182,7 +182,7 @@ async def _down(folder: Folder) -> int:
     os.kill(running.launcher, signal.SIGTERM)
     give_up = time.monotonic() + 90
     with console.status("stopping"):
-        while is_alive(running.launcher):
+        while folder.running() is not None:
             if time.monotonic() > give_up:
                 raise LauncherError(f"process {running.launcher} did not stop within 90 s")
             await asyncio.sleep(0.1)
