@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from stromboli.sandbox.causes import Cause
-from stromboli.sandbox.documents import Document
+from stromboli.sandbox.documents import Document, same_document
 from stromboli.sandbox.store import Store
 
 __all__ = ["Behaviour"]
@@ -38,7 +38,7 @@ def _admit(_document: Document, _store: Store) -> None:
 
 
 def _spec_changed(new: Document, old: Document) -> bool:
-    return new.get("spec") != old.get("spec")
+    return not same_document({"spec": new.get("spec")}, {"spec": old.get("spec")})
 
 
 def _has_finalizers(document: Document) -> bool:

@@ -23,7 +23,7 @@ from stromboli.sandbox.discovery import Discovery
 from stromboli.sandbox.documents import encode
 from stromboli.sandbox.errors import ApiRefusal
 from stromboli.sandbox.journal import Journal
-from stromboli.sandbox.negotiation import check_accept, check_content_type, media_type
+from stromboli.sandbox.negotiation import check_accept, json_body, media_type
 from stromboli.sandbox.paths import target_of
 from stromboli.sandbox.requests import Answer, User
 from stromboli.sandbox.watching import WatchHub
@@ -129,7 +129,7 @@ class HttpFront:
         else:
             body = await request.content.read()
         if request.method in {"POST", "PUT"}:
-            check_content_type(content_type)
+            body = json_body(body, content_type)
         return body, content_type
 
     async def _unannounced_body(self, request: web.BaseRequest) -> bytes:

@@ -4,7 +4,8 @@ Whatever leaves this module has the right apiVersion and kind, metadata of the r
 for built-in kinds fields of the right types. The rest of the server relies on that.
 """
 
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from stromboli.sandbox.requests import ApiRequest
 from stromboli.sandbox.resources import Served
 
 __all__ = ["document_of", "patched", "shown_version", "typed"]
+
+_ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def document_of(request: ApiRequest) -> Document:
@@ -81,9 +84,19 @@ def _name_in(document: Document) -> str:
 def typed(document: Document, served: Served) -> Document:
     """The document with canonical metadata; msgspec.ValidationError if a type is wrong."""
     document["metadata"] = metadata.checked(document.get("metadata"))
-    if served.behaviour.shape is not None:
-        msgspec.convert(document, served.behaviour.shape)
+    shape = served.behaviour.shape
+    if shape is not None:
+        known = _known_fields(shape)
+        if not document.keys() <= known:
+            document = {key: value for key, value in document.items() if key in known}
+        msgspec.convert(document, shape)
     return document
+
+
+@cache
+def _known_fields(shape: type[msgspec.Struct]) -> frozenset[str]:
+    """The top-level fields of a built-in kind; others are dropped, as a typed decoder would."""
+    return _ENVELOPE | {field.encode_name for field in msgspec.structs.fields(shape)}
 
 
 def patched(document: Document, served: Served) -> Document:

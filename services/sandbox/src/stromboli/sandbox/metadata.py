@@ -175,10 +175,11 @@ def label_causes(labels: dict[str, str] | None, field: str) -> list[Cause]:
 
 
 def _owner_causes(references: list[Document]) -> list[Cause]:
+    """Kube names the list, not the item: its messages carry no index here."""
     found: list[Cause] = []
     controller = ""
-    for index, reference in enumerate(references):
-        field = f"metadata.ownerReferences[{index}]"
+    field = "metadata.ownerReferences"
+    for reference in references:
         if not reference.get("apiVersion"):
             found.append(causes.invalid(f"{field}.apiVersion", "", "version must not be empty"))
         found += [
@@ -193,7 +194,7 @@ def _owner_causes(references: list[Document]) -> list[Cause]:
                     "Only one reference can have Controller set to true. Found"
                     f' "true" in references for {controller} and {named}'
                 )
-                found.append(causes.invalid("metadata.ownerReferences", references, detail))
+                found.append(causes.invalid(field, references, detail))
             controller = named
     return found
 

@@ -168,7 +168,8 @@ def port_name_problems(value: str) -> tuple[str, ...]:
     if len(value) > 15:
         problems.append("must be no more than 15 characters")
     if not re.fullmatch(r"[-a-z0-9]+", value):
-        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        spelled = "alpha-numeric"  # codespell:ignore - as kube spells it
+        problems.append(f"must contain only {spelled} characters (a-z, 0-9), and hyphens (-)")
     if not re.search(r"[a-z]", value):
         problems.append("must contain at least one letter (a-z)")
     if "--" in value:

@@ -1,4 +1,4 @@
-"""Which formats are spoken: JSON in, JSON out.
+"""Which formats are spoken: JSON or YAML in, JSON out.
 
 Clients that prefer protobuf, tables or aggregated discovery name plain JSON as their second
 choice and get it; one that accepts nothing else is told so.
@@ -8,11 +8,14 @@ from functools import lru_cache
 from typing import Final
 
 from stromboli.sandbox import statuses
+from stromboli.sandbox.documents import encode
+from stromboli.sandbox.yaml_bodies import document_in
 
-__all__ = ["check_accept", "check_content_type", "media_type"]
+__all__ = ["check_accept", "json_body", "media_type"]
 
 _OFFERED: Final = "application/json"
-_READABLE: Final = frozenset({"", "application/json", "text/plain", "application/octet-stream"})
+_JSON_KINDS: Final = frozenset({"", "application/json", "text/plain", "application/octet-stream"})
+_YAML_KINDS: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 
 
 @lru_cache(maxsize=256)
@@ -37,7 +40,10 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def check_content_type(kind: str) -> None:
-    """A body that is no patch has to be JSON."""
-    if kind not in _READABLE:
-        raise statuses.unsupported_media_type((_OFFERED,))
+def json_body(body: bytes, kind: str) -> bytes:
+    """A body that is no patch, as JSON: YAML is translated, other formats are refused."""
+    if kind in _JSON_KINDS:
+        return body
+    if kind in _YAML_KINDS:
+        return encode(document_in(body))
+    raise statuses.unsupported_media_type((_OFFERED, "application/yaml"))

@@ -132,26 +132,26 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def delete_options(body: bytes, params: Params) -> tuple[DeleteOptions, bool]:
-    """Options from the body, completed by the query, and whether this is a dry run."""
-    options = DeleteOptions()
+    """What a delete asks for, and whether it is a dry run.
+
+    As in kube a body replaces the query as a whole: options in both are not mixed.
+    """
     if body:
         try:
             options = msgspec.json.decode(body, type=DeleteOptions)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise statuses.bad_request(f"the DeleteOptions cannot be read: {error}") from error
-    options = msgspec.structs.replace(
-        options,
-        grace_period_seconds=_either(options.grace_period_seconds, params.grace_s),
-        propagation_policy=options.propagation_policy or params.propagation or None,
-        orphan_dependents=options.orphan_dependents or params.orphan_dependents or None,
-    )
+        dry_run = options.dry_run == ["All"]
+    else:
+        options = DeleteOptions(
+            grace_period_seconds=params.grace_s,
+            propagation_policy=params.propagation or None,
+            orphan_dependents=params.orphan_dependents or None,
+        )
+        dry_run = params.dry_run
     policy = options.propagation_policy
     if policy is not None and policy not in _PROPAGATIONS:
         supported = (*_PROPAGATIONS, "nil")
         cause = causes.not_supported("propagationPolicy", policy, supported)
         raise statuses.invalid("meta.k8s.io", "DeleteOptions", "", [cause])
-    return options, params.dry_run or options.dry_run == ["All"]
-
-
-def _either(first: int | None, second: int | None) -> int | None:
-    return second if first is None else first
+    return options, dry_run

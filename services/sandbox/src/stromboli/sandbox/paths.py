@@ -42,13 +42,15 @@ def target_of(path: str) -> Target | None:
 
 
 def _target(group: str, version: str, rest: list[str]) -> Target | None:
+    if "" in rest:
+        return None
     watch = rest[0] == "watch" and len(rest) > 1
     if watch:
         rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
-    if len(rest) > 3 or "" in rest:
+    if len(rest) > 3:
         return None
     plural, name, subresource = [*rest, "", ""][:3]
     return Target(group, version, plural, namespace, name, subresource, watch)

@@ -8,7 +8,7 @@ from typing import Any
 
 from stromboli.sandbox.behaviour import Behaviour
 from stromboli.sandbox.causes import Cause
-from stromboli.sandbox.documents import Document
+from stromboli.sandbox.documents import Document, same_document
 from stromboli.sandbox.resources import Resource, Served, Subresource
 from stromboli.sandbox.schema import Node, compiled, defaulted, pruned, validated
 
@@ -85,7 +85,9 @@ def _behaviour(schema: Document, *, has_status: bool) -> Behaviour:
         return found
 
     def asks_for_more(new: Document, old: Document) -> bool:
-        return _without(new, has_status=has_status) != _without(old, has_status=has_status)
+        return not same_document(
+            _without(new, has_status=has_status), _without(old, has_status=has_status)
+        )
 
     return Behaviour(
         default=shape, prepare_create=begin, validate=check, next_generation=asks_for_more

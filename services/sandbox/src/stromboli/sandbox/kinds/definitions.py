@@ -99,6 +99,7 @@ class DefinitionSpecShape(msgspec.Struct, rename="camel"):
 
 class DefinitionShape(msgspec.Struct):
     spec: DefinitionSpecShape | None = None
+    status: dict[str, Any] | None = None
 
 
 def _default(definition: Document) -> None:

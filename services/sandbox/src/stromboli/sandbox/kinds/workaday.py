@@ -34,6 +34,7 @@ class ServiceSpecShape(msgspec.Struct, rename="camel"):
 
 class ServiceShape(msgspec.Struct):
     spec: ServiceSpecShape | None = None
+    status: dict[str, Any] | None = None
 
 
 class LeaseSpecShape(msgspec.Struct, rename="camel"):
@@ -55,6 +56,14 @@ class EventShape(msgspec.Struct, rename="camel"):
     type: str | None = None
     count: int | None = None
     source: dict[str, Any] | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: dict[str, Any] | None = None
+    action: str | None = None
+    related: dict[str, Any] | None = None
+    reporting_component: str | None = None
+    reporting_instance: str | None = None
 
 
 class SpecShape(msgspec.Struct):
