@@ -124,6 +124,31 @@ async def test_a_patch_never_touches_a_successor_of_the_same_name(
     assert "hit" not in found["metadata"]["labels"]
 
 
+async def test_a_status_patch_never_touches_a_successor_of_the_same_name(
+    controllers: BusPeer, cluster: ClusterBuilder
+):
+    """The API server ignores a uid in a status patch of a custom resource."""
+    first = await cluster.job("twin")
+    await cluster.delete("vcjob", "twin")
+    await cluster.job("twin")
+    outcome = await controllers.ask_and_hear(
+        controllers.patch(
+            "vcjob",
+            cluster.namespace,
+            "twin",
+            uid=first.uid,
+            body={"status": {"state": {"phase": "Completed"}}},
+            subresource="status",
+        )
+    )
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is Reason.STALE
+    found = await cluster.fetch("vcjob", "twin")
+    assert found is not None
+    assert "status" not in found
+
+
 async def test_deleting_what_is_gone_or_replaced_counts_as_done(
     controllers: BusPeer, cluster: ClusterBuilder
 ):

@@ -6,7 +6,7 @@ import socket
 import sys
 import uuid
 
-from stromboli.contracts.streams import STATE
+from stromboli.contracts.streams import OUTCOME, STATE
 from stromboli.gateway.config import GatewaySettings
 from stromboli.gateway.leading import Gateway
 from stromboli.kube.client import KubeClient
@@ -67,11 +67,15 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
             return Ok(role) if reason is None else NotReady(reason)
 
         health.check("gateway", readiness)
-        reader = LogReader(
+        state = LogReader(
             connection, clock, stream=STATE.name, filters=["vc.state.>"], listener=gateway.published
         )
+        outcomes = LogReader(
+            connection, clock, stream=OUTCOME.name, filters=["vc.outcome.>"], listener=gateway.ended
+        )
         life.spawn("streams", gateway.keep_streams(), until=Step.CLOSE)
-        life.spawn("state", reader.run(), until=Step.CLOSE)
+        life.spawn("state", state.run(), until=Step.CLOSE)
+        life.spawn("outcomes", outcomes.run(), until=Step.CLOSE)
         life.spawn("turns", gateway.take_turns(), until=Step.STOP_INTAKE)
         await life.serve()
     await telemetry.shutdown()

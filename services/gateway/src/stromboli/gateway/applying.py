@@ -16,12 +16,14 @@ from stromboli.contracts.intents import (
     CreateObject,
     DeleteObject,
     EvictPod,
+    GenerateSecret,
     PatchObject,
     PatchType,
 )
 from stromboli.contracts.outcomes import Reason
 from stromboli.gateway.attempts import refusal_of, until_final
 from stromboli.gateway.deadlines import Permit
+from stromboli.gateway.generating import not_generated, secret_manifest
 from stromboli.gateway.refusals import Refusal
 from stromboli.kube import wire
 from stromboli.kube.client import KubeClient
@@ -59,7 +61,7 @@ class _Existing(msgspec.Struct):
 
 _existing = msgspec.json.Decoder(_Existing)
 
-SingleIntent = CreateObject | PatchObject | DeleteObject | EvictPod
+SingleIntent = CreateObject | PatchObject | DeleteObject | EvictPod | GenerateSecret
 
 
 @dataclass(slots=True)
@@ -73,7 +75,9 @@ class Applier:
         kind = kinds.by_token(intent.kind)
         match intent:
             case CreateObject():
-                return await self._create(kind, intent, permit)
+                return await self._create(kind, intent, intent.manifest, permit)
+            case GenerateSecret():
+                return await self._generate(kind, intent, permit)
             case PatchObject():
                 return await self._patch(kind, intent, permit)
             case DeleteObject():
@@ -81,15 +85,45 @@ class Applier:
             case EvictPod():
                 return await self._evict(kind, intent, permit)
 
+    async def _generate(
+        self, kind: Kind[Any], intent: GenerateSecret, permit: Permit
+    ) -> Done | Refusal:
+        refusal = not_generated(intent)
+        if refusal is not None:
+            return refusal
+        if await self._fetch(kind, intent.namespace, intent.name, permit) is not None:
+            return await self._exists_already(kind, intent, permit)
+        owner = await until_final(
+            lambda limit_s: self.kube.get_or_none(
+                kinds.by_token(intent.owner_kind),
+                intent.namespace,
+                intent.owner_name,
+                timeout_s=limit_s,
+            ),
+            permit,
+            self.rng,
+        )
+        if owner is None:
+            what = f"{intent.owner_kind} {intent.namespace}/{intent.owner_name}"
+            return Refusal(Reason.NOT_FOUND, f"its owner {what} does not exist")
+        manifest = await secret_manifest(intent, owner)
+        if isinstance(manifest, Refusal):
+            return manifest
+        return await self._create(kind, intent, manifest, permit)
+
     async def _create(
-        self, kind: Kind[Any], intent: CreateObject, permit: Permit
+        self,
+        kind: Kind[Any],
+        intent: CreateObject | GenerateSecret,
+        manifest: bytes,
+        permit: Permit,
     ) -> Done | Refusal:
         try:
             written = await until_final(
                 lambda limit_s: self.kube.create(
                     kind,
                     intent.namespace or None,
-                    intent.manifest,
+                    manifest,
                     field_manager=_manager(intent.service),
                     timeout_s=limit_s,
                 ),
@@ -103,7 +137,7 @@ class Applier:
         return Done(uid=written.uid, resource_version=written.resource_version)
 
     async def _exists_already(
-        self, kind: Kind[Any], intent: CreateObject, permit: Permit
+        self, kind: Kind[Any], intent: CreateObject | GenerateSecret, permit: Permit
     ) -> Done | Refusal:
         """One of this name is there: ours from an earlier attempt, or somebody else's?"""
         found = await self._fetch(kind, intent.namespace, intent.name, permit)
@@ -119,35 +153,41 @@ class Applier:
         return Done(uid=found.uid, resource_version=found.resource_version, already=True)
 
     async def _patch(self, kind: Kind[Any], intent: PatchObject, permit: Permit) -> Done | Refusal:
-        body = with_uid(intent)
-        try:
-            written = await until_final(
-                lambda limit_s: self.kube.patch(
-                    kind,
-                    intent.namespace or None,
-                    intent.name,
-                    body,
-                    patch_type=_PATCH_TYPES[intent.patch_type],
-                    subresource=intent.subresource,
-                    field_manager=_manager(intent.service),
-                    force=intent.patch_type is PatchType.APPLY,
-                    timeout_s=limit_s,
-                ),
-                permit,
-                self.rng,
-            )
-        except (Conflict, Invalid) as error:
-            # A wrong uid is a Conflict or an Invalid, depending on the kind of patch.
-            found = await self._fetch(kind, intent.namespace, intent.name, permit)
-            if found is not None and found.uid == intent.uid:
+        while True:
+            version = ""
+            if _ignores_uid(kind, intent):
+                found = await self._fetch(kind, intent.namespace, intent.name, permit)
+                if found is None or found.uid != intent.uid:
+                    return _is_another(intent)
+                version = found.resource_version
+            body = with_uid(intent, version)
+            try:
+                written = await until_final(
+                    lambda limit_s, body=body: self.kube.patch(
+                        kind,
+                        intent.namespace or None,
+                        intent.name,
+                        body,
+                        patch_type=_PATCH_TYPES[intent.patch_type],
+                        subresource=intent.subresource,
+                        field_manager=_manager(intent.service),
+                        force=intent.patch_type is PatchType.APPLY,
+                        timeout_s=limit_s,
+                    ),
+                    permit,
+                    self.rng,
+                )
+            except (Conflict, Invalid) as error:
+                # A wrong uid is a Conflict or an Invalid, depending on the kind of patch.
+                found = await self._fetch(kind, intent.namespace, intent.name, permit)
+                if found is None or found.uid != intent.uid:
+                    return _is_another(intent)
+                if version and isinstance(error, Conflict):
+                    continue  # somebody else wrote between our look and our patch
                 return refusal_of(error)
-            return Refusal(
-                Reason.STALE,
-                f"{intent.kind} {intent.namespace}/{intent.name} is not {intent.uid} any more",
-            )
-        except ApiError as error:
-            return refusal_of(error)
-        return Done(uid=written.uid, resource_version=written.resource_version)
+            except ApiError as error:
+                return refusal_of(error)
+            return Done(uid=written.uid, resource_version=written.resource_version)
 
     async def _delete(
         self, kind: Kind[Any], intent: DeleteObject, permit: Permit
@@ -207,7 +247,23 @@ class Applier:
         return None if raw is None else _existing.decode(raw).metadata
 
 
-def with_uid(intent: PatchObject) -> bytes:
+def _ignores_uid(kind: Kind[Any], intent: PatchObject) -> bool:
+    """The API server drops a uid from a status patch of a custom resource and applies it.
+
+    Such a patch is tied to its object by a resourceVersion that we have just read.
+    """
+    is_custom = kind.group.endswith(".volcano.sh")
+    return is_custom and bool(intent.subresource) and intent.patch_type is not PatchType.JSON
+
+
+def _is_another(intent: PatchObject) -> Refusal:
+    return Refusal(
+        Reason.STALE,
+        f"{intent.kind} {intent.namespace}/{intent.name} is not {intent.uid} any more",
+    )
+
+
+def with_uid(intent: PatchObject, resource_version: str = "") -> bytes:
     """The patch, made to fail on any object but the one that was meant."""
     body: Any = msgspec.json.decode(intent.patch)
     if intent.patch_type is PatchType.JSON:
@@ -216,6 +272,8 @@ def with_uid(intent: PatchObject) -> bytes:
     patch = cast("dict[str, Any]", body)
     metadata = cast("dict[str, Any]", patch.get("metadata") or {})
     patch["metadata"] = {**metadata, "uid": intent.uid}
+    if resource_version:
+        patch["metadata"]["resourceVersion"] = resource_version
     return msgspec.json.encode(patch)
 
 

@@ -1,10 +1,12 @@
 """What the gateway is willing to apply at all. Pure: a refusal, or None.
 
 The permission rows of the contracts decide who may ask for what. The rest makes sure that an
-intent says one thing: the manifest is of the kind and name it claims, has the owner it claims
-in the same namespace, and a patch touches only fields that its sender owns.
+intent says one thing: names are names and not paths, the manifest is of the kind and name it
+claims, has the owner it claims in the same namespace, and a patch touches only fields that its
+sender owns, on the object that the intent names.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -20,6 +22,8 @@ from stromboli.contracts.intents import (
     DeleteObject,
     EvictPod,
     Fence,
+    GenerateSecret,
+    Intent,
     PatchObject,
     PatchType,
 )
@@ -47,6 +51,15 @@ class _Manifest(msgspec.Struct, rename="camel"):
 
 _manifests = msgspec.json.Decoder(_Manifest)
 
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+"""RFC 1123, which holds for every kind of ours. An empty one would mean all of them, or a name
+that the API server makes up, and then a second delivery would make a second object."""
+
+FieldPath = tuple[str, ...]
+"""The keys on the way to a field; a key may contain dots."""
+
+AboutAnObject = CreateObject | PatchObject | DeleteObject | EvictPod | GenerateSecret | BindGang
+
 
 def _bad(message: str) -> Refusal:
     return Refusal(Reason.BAD_REQUEST, message)
@@ -59,11 +72,17 @@ def check(intent: AnyIntent, arrived_on: str) -> Refusal | None:
         return Refusal(Reason.NOT_ALLOWED, f"it came on {arrived_on} but says it belongs to {said}")
     if isinstance(intent, Fence):
         return None
+    if not intent.key:
+        return _bad("it has no key, and without one it has no order")
     subresource = intent.subresource if isinstance(intent, PatchObject) else ""
     row = row_for(intent.service, intent.verb, intent.kind, subresource)
     if row is None:
         what = f"{intent.verb} {intent.kind}{'/' + subresource if subresource else ''}"
         return Refusal(Reason.NOT_ALLOWED, f"{intent.service} may not {what}")
+    return _check_place(intent) or _check_contents(intent, row)
+
+
+def _check_place(intent: Intent) -> Refusal | None:
     try:
         kind = kinds.by_token(intent.kind)
     except UnknownKind as unknown:
@@ -71,6 +90,13 @@ def check(intent: AnyIntent, arrived_on: str) -> Refusal | None:
     if kind.namespaced != bool(intent.namespace):
         expected = "a namespace" if kind.namespaced else "no namespace"
         return _bad(f"{intent.kind} needs {expected}, got {intent.namespace!r}")
+    for text in (intent.namespace, intent.name) if kind.namespaced else (intent.name,):
+        if not _NAME.fullmatch(text):
+            return _bad(f"{text!r} is not a name in Kubernetes")
+    return None
+
+
+def _check_contents(intent: AboutAnObject, row: Row) -> Refusal | None:
     match intent:
         case CreateObject():
             return _check_create(intent, row)
@@ -78,6 +104,9 @@ def check(intent: AnyIntent, arrived_on: str) -> Refusal | None:
             return _check_patch(intent, row)
         case BindGang():
             return _check_bind(intent)
+        case GenerateSecret():
+            said = (intent.recipe, intent.owner_kind, intent.owner_name, intent.owner_uid)
+            return None if all(said) else _bad(f"it needs a recipe and an owner, has {said}")
         case DeleteObject() | EvictPod():
             return None if intent.uid else _bad(f"{intent.verb} needs the uid of what is meant")
 
@@ -107,38 +136,61 @@ def _check_create(intent: CreateObject, row: Row) -> Refusal | None:
 def _check_patch(intent: PatchObject, row: Row) -> Refusal | None:
     if not intent.uid:
         return _bad("a patch needs the uid of what is meant")
+    identity: dict[FieldPath, str] = {}
     try:
         body = msgspec.json.decode(intent.patch)
-        paths = list(
-            _json_patch_paths(body) if intent.patch_type is PatchType.JSON else _leaves(body)
-        )
+        if intent.patch_type is PatchType.JSON:
+            changes = dict.fromkeys(_json_patch_paths(body))
+        else:
+            changes = dict(_leaves(body))
+            identity = _identity(intent)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as problem:
         return _bad(f"its patch can't be read: {problem}")
-    identity = {"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid"}
-    for path in paths:
-        if path not in identity and not any(_within(path, owned) for owned in row.fields):
+    for path, value in changes.items():
+        if path in identity:
+            if value != identity[path]:
+                said = f"its patch says that {_dotted(path)} is {value!r}"
+                return _bad(f"{said}, the intent says {identity[path]!r}")
+        elif not any(_within(path, owned) for owned in row.fields):
             owned = ", ".join(row.fields)
             return Refusal(
                 Reason.NOT_ALLOWED,
-                f"{intent.service} does not own {path} of {intent.kind} (it owns {owned})",
+                f"{intent.service} does not own {_dotted(path)} of {intent.kind} (it owns {owned})",
             )
     return None
 
 
-def _within(path: str, owned: str) -> bool:
-    return path == owned or path.startswith(f"{owned}.")
+def _identity(intent: PatchObject) -> dict[FieldPath, str]:
+    """What a patch may repeat, because an applied object has to."""
+    kind = kinds.by_token(intent.kind)
+    return {
+        ("apiVersion",): kind.api_version,
+        ("kind",): kind.kind,
+        ("metadata", "name"): intent.name,
+        ("metadata", "namespace"): intent.namespace,
+        ("metadata", "uid"): intent.uid,
+    }
 
 
-def _leaves(body: object, prefix: str = "") -> Iterator[str]:
-    """Dotted paths of everything a merge patch or an applied object sets."""
+def _within(path: FieldPath, owned: str) -> bool:
+    prefix = tuple(owned.split("."))
+    return path[: len(prefix)] == prefix
+
+
+def _dotted(path: FieldPath) -> str:
+    return ".".join(path)
+
+
+def _leaves(body: object, above: FieldPath = ()) -> Iterator[tuple[FieldPath, object]]:
+    """Everything that a merge patch or an applied object sets, and to what."""
     if not isinstance(body, dict):
         raise ValueError("expected an object")  # noqa: TRY004 (one kind of error for the caller)
     for key, value in cast("dict[str, Any]", body).items():
-        path = f"{prefix}{key}"
+        path = (*above, key)
         if isinstance(value, dict) and value:
-            yield from _leaves(cast("dict[str, Any]", value), f"{path}.")
+            yield from _leaves(cast("dict[str, Any]", value), path)
         else:
-            yield path
+            yield path, value
 
 
 class _Operation(msgspec.Struct):
@@ -147,7 +199,7 @@ class _Operation(msgspec.Struct):
     from_: str | None = msgspec.field(default=None, name="from")
 
 
-def _json_patch_paths(body: object) -> Iterator[str]:
+def _json_patch_paths(body: object) -> Iterator[FieldPath]:
     for operation in msgspec.convert(body, list[_Operation]):
         if operation.op == "test":
             continue
@@ -155,7 +207,7 @@ def _json_patch_paths(body: object) -> Iterator[str]:
             if pointer is not None:
                 if not pointer.startswith("/"):
                     raise ValueError(f"{pointer!r} is not a JSON pointer")
-                yield ".".join(
+                yield tuple(
                     part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")
                 )
 
@@ -165,8 +217,10 @@ def _check_bind(intent: BindGang) -> Refusal | None:
         return _bad(f"part {intent.part} of {intent.parts} does not exist")
     if not 0 < len(intent.binds) <= BINDS_PER_PART:
         return _bad(f"a part holds 1 to {BINDS_PER_PART} binds, this one {len(intent.binds)}")
-    if any(not (bind.name and bind.uid and bind.node) for bind in intent.binds):
-        return _bad("every bind needs a pod's name, its uid and a node")
-    if len({bind.uid for bind in intent.binds}) != len(intent.binds):
+    for bind in intent.binds:
+        if not (_NAME.fullmatch(bind.name) and bind.uid and _NAME.fullmatch(bind.node)):
+            return _bad(f"every bind needs a pod's name, its uid and a node, not {bind}")
+    uids, names = ({bind.uid for bind in intent.binds}, {bind.name for bind in intent.binds})
+    if not len(uids) == len(names) == len(intent.binds):
         return _bad("a pod is bound twice in one part")
     return None

@@ -14,6 +14,13 @@ class NoLongerLeading(BusError):
         super().__init__("no longer leading: left for the next leader")
 
 
+class PartitionLost(BusError):
+    """The partition is taken over anew: what was only waiting comes again, in its place."""
+
+    def __init__(self) -> None:
+        super().__init__("the partition is taken over anew: the intent comes again")
+
+
 @dataclass(slots=True, frozen=True)
 class Permit:
     """Asked before every effect."""

@@ -48,16 +48,14 @@ class Difference:
         if self._listed is not None:
             self._listed.add(found.key)
         standing = self.published.expected(self.kind, found.key)
-        if standing is None or standing.gone:
-            if standing is not None and standing.uid == found.uid and _older(found, standing):
-                return []  # an old object from a server that lags behind: it is gone already
+        if standing is None:
+            return [self._exists(found, cause)]
+        if _older(found, standing):
+            return []  # from a server that lags behind: it is another by now, or gone
+        if standing.gone or not standing.uid:
             return [self._exists(found, cause)]
         if standing.uid != found.uid:
-            if standing.uid and _older(found, standing):
-                return []
             return [*self.vanished(found.key, cause), self._exists(found, cause)]
-        if _older(found, standing):
-            return []
         unchanged = standing.digest == digest(found.projection)
         if unchanged and not self.is_awaited(self.kind, found.key, found.resource_version):
             return []
@@ -104,9 +102,12 @@ class Difference:
         )
 
     def vanished(self, key: Key, cause: str) -> list[ObjectFact]:
-        """The end of an object of which only STATE still has the last projection."""
+        """The end of an object of which only STATE still has the last projection.
+
+        Where STATE has rubbish, the end has no uid: it is the end of whatever a view shows.
+        """
         standing = self.published.expected(self.kind, key)
-        if standing is None or not standing.uid:
+        if standing is None or standing.gone:
             return []
         return [
             ObjectGone(

@@ -69,6 +69,7 @@ class KindFeed:
         self.reflector = reflector
         self._published = published
         self._writer = writer
+        self._own_writes = own_writes
         self._places = places
         self._jetstream = jetstream
         self._office = office
@@ -90,6 +91,7 @@ class KindFeed:
             case ListStarted(reason):
                 log.info("list.started", kind=self.kind.token, reason=str(reason))
                 await self._drop_what_state_lost()
+                self._own_writes.list_started(self.kind.token)
                 self._difference.list_started()
                 self._place_keys = set()
             case ListPage(items):
@@ -101,6 +103,7 @@ class KindFeed:
                 await self._list_done(resource_version, count)
             case ListAbandoned(error):
                 log.warning("list.abandoned", kind=self.kind.token, problem=str(error))
+                self._own_writes.list_abandoned(self.kind.token)
                 self._difference.list_abandoned()
                 self._place_keys = None
             case Changed(event):
@@ -138,6 +141,7 @@ class KindFeed:
                 STATE.name, meta.uid, identity, int(meta.resource_version), bytes(raw)
             )
             await self._office.put_aside(letter, f"an object that can't be read: {problem}")
+            self._own_writes.never_shows(self.kind.token, (meta.namespace, meta.name))
             return None
         return Observed(
             namespace=meta.namespace,
@@ -179,6 +183,7 @@ class KindFeed:
                 await self._writer.write(fact)
         self._places.keep_only(self.kind.token, listed)
         await self._writer.flush(self.kind.token)
+        self._own_writes.list_done(self.kind.token)
         incarnation = self._published.incarnation
         await self._writer.write(
             KindSynced(

@@ -1,11 +1,12 @@
 """From a delivered intent to its outcome: check, fence, apply, answer.
 
 Every intent ends in exactly one OUTCOME (a gang in one per part), stored before the intent is
-acknowledged. What no gateway of this version understands is parked until it expires; what
-can't be read goes to DEAD.
+acknowledged; one that comes again after that is neither applied nor answered again. What no
+gateway of this version understands is parked until it expires; what can't be read goes to DEAD.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from stromboli.contracts.intents import (
     DeleteObject,
     EvictPod,
     Fence,
+    GenerateSecret,
     PatchObject,
     Verb,
 )
@@ -33,12 +35,14 @@ from stromboli.contracts.subjects import CLUSTER
 from stromboli.gateway.applying import Applier, Done, SingleIntent
 from stromboli.gateway.attempts import Expired
 from stromboli.gateway.checks import check
-from stromboli.gateway.deadlines import Permit
+from stromboli.gateway.deadlines import PartitionLost, Permit
+from stromboli.gateway.ended import EndedIntents
 from stromboli.gateway.fencing import FenceBook
 from stromboli.gateway.gangs import GangBinder
 from stromboli.gateway.published import Published
 from stromboli.gateway.refusals import Refusal
 from stromboli.gateway.settling import OwnWrites
+from stromboli.gateway.visibility import Visibility
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.intake import Delivery, UnknownIntent
 from stromboli.runtime.bus.ordering import Batch
@@ -70,12 +74,17 @@ class IntentHandling:
     applier: Applier
     gangs: GangBinder
     fences: FenceBook
+    ended: EndedIntents
     published: Published
     own_writes: OwnWrites
+    visibility: Visibility
     is_leading: Callable[[], bool]
 
     async def handle(self, batch: Batch[Delivery]) -> None:
         reach(RECEIVED)
+        if all(self._has_ended(item.payload) for item in batch.items):
+            log.info("intent.repeated", key=batch.key)
+            return
         delivery = batch.items[0].payload
         match delivery.intent:
             case UnknownIntent():
@@ -84,8 +93,13 @@ class IntentHandling:
                 await self._fence(delivery, delivery.intent)
             case BindGang():
                 await self._bind(batch)
-            case CreateObject() | PatchObject() | DeleteObject() | EvictPod():
+            case CreateObject() | PatchObject() | DeleteObject() | EvictPod() | GenerateSecret():
                 await self._apply(delivery, delivery.intent)
+
+    def _has_ended(self, delivery: Delivery) -> bool:
+        intent = delivery.intent
+        id_ = intent.envelope.id if isinstance(intent, UnknownIntent) else intent.id
+        return id_ in self.ended
 
     async def unreadable(self, message: Unreadable, reason: str) -> None:
         await self.office.put_aside(message, reason)
@@ -117,7 +131,13 @@ class IntentHandling:
         await self._publish(intent, self._applied(delivery, intent, result))
 
     def _applied(self, delivery: Delivery, intent: SingleIntent, done: Done) -> Applied:
-        version = self._visible_version(delivery.partition, intent, done)
+        version = self.visibility.wrote(
+            delivery.partition,
+            intent.kind,
+            (intent.namespace, intent.name),
+            uid=done.uid,
+            resource_version=done.resource_version,
+        )
         return Applied(
             intent_id=intent.id,
             service=intent.service,
@@ -133,30 +153,6 @@ class IntentHandling:
             resource_version=version,
             already=done.already,
         )
-
-    def _visible_version(self, partition: int, intent: SingleIntent, done: Done) -> str:
-        """The resourceVersion at which the views show this write.
-
-        When the watch has brought it back already without a change of the projection, no new
-        fact will come: then it is the one that stands.
-        """
-        key = (intent.namespace, intent.name)
-        standing = self.published.standing(intent.kind, key)
-        seen = self.published.seen_version(intent.kind, key)
-        subject_busy = self.published.is_planned(intent.kind, key)
-        if standing is not None and standing.uid == done.uid and not subject_busy:
-            if not done.resource_version and standing.gone:
-                return ""
-            if done.resource_version and int(done.resource_version) <= seen:
-                return standing.resource_version
-        self.own_writes.wrote(
-            partition,
-            intent.kind,
-            key,
-            uid=done.uid,
-            resource_version=done.resource_version,
-        )
-        return done.resource_version
 
     # A gang.
 
@@ -188,10 +184,8 @@ class IntentHandling:
     ) -> GangBound:
         partition = batch.items[0].payload.partition
         for pod in pods:
-            key = (part.namespace, pod.name)
-            shown = self.own_writes.is_placed(key, pod.uid)
-            if pod.bound and not (shown and not self.published.is_planned("pod", key)):
-                self.own_writes.placed(partition, key, uid=pod.uid)
+            if pod.bound:
+                self.visibility.placed(partition, (part.namespace, pod.name), uid=pod.uid)
         return GangBound(
             intent_id=part.id,
             service=part.service,
@@ -260,7 +254,10 @@ class IntentHandling:
         remaining_s = envelope.not_after - self._now()
         log.warning("intent.parked", tag=unknown.tag, key=envelope.key, for_s=round(remaining_s, 1))
         if remaining_s > 0:
-            await asyncio.sleep(remaining_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(remaining_s):
+                    await delivery.abandoned.wait()
+                raise PartitionLost
         message = f"no gateway knew the type {unknown.tag!r} until it expired"
         await self.office.put_aside(delivery.source, message)
         refused = Refused(
@@ -311,10 +308,13 @@ class IntentHandling:
             _latency.record(max(0.0, self._now() - intent.sent_at), verb=str(intent.verb))
 
     async def _store(self, outcome: AnyOutcome) -> None:
-        """Stored once per intent, also when the intent is answered a second time."""
+        """Stored once per intent, also when two gateways answer it or a part comes again."""
+        if outcome.intent_id in self.ended:
+            return
         await self.publisher.publish(
             outcome.subject(), codec.encode(outcome), message_id=f"outcome-{outcome.intent_id}"
         )
+        self.ended.add(outcome.intent_id)
 
     def _permit(self, intent: AnyIntent) -> Permit:
         return Permit(self.clock, intent.not_after, self.is_leading)

@@ -13,9 +13,10 @@ from typing import Any
 
 from stromboli.api import kinds
 from stromboli.api.kinds import Kind
-from stromboli.contracts.streams import STREAMS
+from stromboli.contracts.streams import OUTCOME, STREAMS
 from stromboli.gateway.applying import Applier
 from stromboli.gateway.config import GatewaySettings
+from stromboli.gateway.ended import EndedIntents
 from stromboli.gateway.feeding import KindFeed
 from stromboli.gateway.fencing import FenceBook
 from stromboli.gateway.gangs import GangBinder
@@ -23,6 +24,7 @@ from stromboli.gateway.handling import IntentHandling
 from stromboli.gateway.placing import Places
 from stromboli.gateway.published import Published
 from stromboli.gateway.settling import OwnWrites
+from stromboli.gateway.visibility import Visibility
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
 from stromboli.kube.reflector import Reflector, ReflectorSettings
@@ -56,6 +58,7 @@ WATCHED: tuple[Kind[Any], ...] = tuple(
 
 
 _LOOK_S = 0.1
+_STREAMS_EVERY_S = 5.0
 
 
 async def _or_timeout(event: Coroutine[Any, Any, object], seconds: float) -> None:
@@ -81,6 +84,7 @@ class Gateway:
     rng: random.Random
     jetstream: JetStream = field(init=False)
     published: Published = field(init=False)
+    ended: EndedIntents = field(default_factory=EndedIntents)
     office: DeadLetterOffice = field(init=False)
     feeds: dict[str, KindFeed] = field(default_factory=dict)
     lease: Lease | None = None
@@ -114,21 +118,27 @@ class Gateway:
 
     def _compare_again(self, kind: str) -> None:
         """Somebody else wrote to STATE: compare the whole kind with the API server."""
-        feed = self.feeds.get(kind)
-        if feed is not None and self.is_leading:
+        if kind in self.feeds and self.is_leading:
             log.warning("fact.foreign", kind=kind)
-            feed.reflector.request_relist()
+            self._list_again(kind)
+
+    def _list_again(self, kind: str) -> None:
+        self.feeds[kind].reflector.request_relist()
 
     async def keep_streams(self) -> None:
-        """Bring the streams to what the contract says, at start and after every reconnect."""
+        """Bring the streams to what the contract says: at start, after every reconnect, and
+        now and then, because nobody tells us when one was deleted by hand.
+        """
         self._streams_wanted.set()
         stop_watching = self.connection.watch_link(
             reconnected=self._streams_wanted.set, disconnected=lambda: None
         )
         try:
             while True:
-                await self._streams_wanted.wait()
+                await _or_timeout(self._streams_wanted.wait(), _STREAMS_EVERY_S)
                 self._streams_wanted.clear()
+                if not self.connection.connected:
+                    continue  # the reconnect will say so
                 try:
                     await reconcile(self.jetstream, STREAMS, replicas=self.settings.stream_replicas)
                 except BusError as problem:
@@ -156,7 +166,7 @@ class Gateway:
 
     async def _lead_until_lost(self, lease: Lease) -> None:
         while lease.held:
-            await self._wait_for_state(lease)
+            await self._wait_for_logs(lease)
             generation = self.published.generation
             try:
                 async with asyncio.TaskGroup() as group:
@@ -165,9 +175,19 @@ class Gateway:
             except* _StartOver:
                 log.info("gateway.starting_over", leading=lease.held)
 
-    async def _wait_for_state(self, lease: Lease) -> None:
-        while lease.held and not self.published.is_caught_up:
+    async def _wait_for_logs(self, lease: Lease) -> None:
+        """Know what stands on STATE, and all that our predecessor has answered."""
+        while lease.held and not (self.published.is_caught_up and await self._knows_outcomes()):
             await _or_timeout(lease.lost.wait(), _LOOK_S)
+
+    async def _knows_outcomes(self) -> bool:
+        try:
+            info = await self.jetstream.stream_info(OUTCOME.name)
+        except BusError:
+            return False
+        # The newest message is the last to go: without any, there is nothing to wait for.
+        last = info.state.last_seq if info.state.messages else 0
+        return self.ended.knows_all(info.created, last)
 
     async def _end_when_lost(self, lease: Lease, generation: int) -> None:
         while lease.held and self.published.generation == generation:
@@ -178,7 +198,8 @@ class Gateway:
         # What a former turn had on its way is answered by STATE itself, if it arrived.
         self.published.abandon_plans()
         places = Places()
-        own_writes = OwnWrites(frozenset(kind.token for kind in WATCHED), places.is_placed)
+        watched = frozenset(kind.token for kind in WATCHED)
+        own_writes = OwnWrites(watched, places.is_placed, self._list_again, set(watched))
         writer = FactWriter(
             self.publisher,
             self.jetstream,
@@ -198,8 +219,10 @@ class Gateway:
             Applier(self.kube, self.rng),
             GangBinder(self.kube, places, self.rng),
             FenceBook(self.jetstream, self.publisher),
+            self.ended,
             self.published,
             own_writes,
+            Visibility(self.published, places, own_writes),
             is_leading=lambda: lease.held,
         )
         owner = f"{lease.epoch.revision}"

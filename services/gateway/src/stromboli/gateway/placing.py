@@ -8,11 +8,11 @@ from stromboli.gateway.published import Key
 
 
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
+    node_name: str | None = None
 
 
 class _PodStatus(msgspec.Struct, frozen=True):
-    phase: str = ""
+    phase: str | None = None
 
 
 class _PodMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -21,9 +21,11 @@ class _PodMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Pod(msgspec.Struct):
+    """Null and absent mean the same: Go writes either for what is empty."""
+
     metadata: _PodMeta
-    spec: _PodSpec = _PodSpec()
-    status: _PodStatus = _PodStatus()
+    spec: _PodSpec | None = None
+    status: _PodStatus | None = None
 
 
 _pods = msgspec.json.Decoder(_Pod)
@@ -40,12 +42,10 @@ class PodPlace(msgspec.Struct, frozen=True, gc=False):
 def read_place(raw: bytes | msgspec.Raw) -> PodPlace:
     """From the JSON of a pod."""
     pod = _pods.decode(raw)
+    node = pod.spec.node_name if pod.spec else None
+    phase = pod.status.phase if pod.status else None
     ending = pod.metadata.deletion_timestamp is not None
-    return PodPlace(
-        pod.metadata.uid,
-        pod.spec.node_name,
-        ending or pod.status.phase in {"Succeeded", "Failed"},
-    )
+    return PodPlace(pod.metadata.uid, node or "", ending or phase in {"Succeeded", "Failed"})
 
 
 @dataclass(slots=True)

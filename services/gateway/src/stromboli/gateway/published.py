@@ -12,14 +12,16 @@ from hashlib import blake2b
 from stromboli.contracts import codec
 from stromboli.contracts.errors import BadSubject, Undecodable
 from stromboli.contracts.facts import (
-    OBJECTS,
+    SYNC_TOKEN,
+    WATERMARK_TOKEN,
     Fact,
     KindSynced,
     ObjectGone,
     ObjectSeen,
     WatermarkMoved,
+    object_at,
 )
-from stromboli.contracts.subjects import CLUSTER
+from stromboli.contracts.streams import RESUME_LIMIT_S
 from stromboli.runtime.bus.reader import LogMessage, LogPosition
 
 Key = tuple[str, str]
@@ -55,6 +57,8 @@ class Published:
         self.watermarks: dict[str, WatermarkMoved] = {}
         self.incarnation = ""
         self.sequence = 0
+        """The newest message we know of; our own may be known before the log brings them."""
+        self._read_up_to = 0
         self.is_caught_up = False
         self.generation = 0
         """Grows whenever what we knew was thrown away: every feed has to start over."""
@@ -74,7 +78,8 @@ class Published:
 
     def saw(self, kind: str, key: Key, resource_version: str) -> None:
         """The watch has shown this version, whether or not it made a fact."""
-        self._seen.setdefault(kind, {})[key] = int(resource_version)
+        seen = self._seen.setdefault(kind, {})
+        seen[key] = max(seen.get(key, 0), int(resource_version))
 
     def seen_version(self, kind: str, key: Key) -> int:
         return self._seen.get(kind, {}).get(key, 0)
@@ -96,10 +101,15 @@ class Published:
     def resume_from(self, kind: str) -> str:
         """Where a watch may go on without listing; empty if a list is needed."""
         marker, watermark = self.markers.get(kind), self.watermarks.get(kind)
-        if marker is None or watermark is None:
+        if marker is None or watermark is None or self._has_rubbish(kind):
             return ""
         here = marker.incarnation == self.incarnation == watermark.incarnation
         return watermark.resource_version if here else ""
+
+    def _has_rubbish(self, kind: str) -> bool:
+        """Does a fact stand there that nobody can read? Only a list finds out what it was."""
+        standings = self._objects.get(kind, {}).values()
+        return any(standing.digest == _UNREADABLE for standing in standings)
 
     # What our own publishing reports.
 
@@ -128,18 +138,26 @@ class Published:
     def stands(self, fact: Fact, sequence: int) -> None:
         """This fact is now the newest message of its subject."""
         self.sequence = max(self.sequence, sequence)
+        if sequence < self.last_sequence(fact):
+            # The log was faster than our acknowledgement and has shown what came after it.
+            self._foreign_write(fact.kind)
+            return
         match fact:
             case ObjectSeen() | ObjectGone():
-                if isinstance(fact, ObjectGone):
-                    self._seen.get(fact.kind, {}).pop((fact.namespace, fact.name), None)
-                objects = self._objects.setdefault(fact.kind, {})
-                objects[fact.namespace, fact.name] = _standing(fact, sequence)
+                key = (fact.namespace, fact.name)
+                if isinstance(fact, ObjectGone) and not self._has_successor(fact.kind, key):
+                    self._seen.get(fact.kind, {}).pop(key, None)
+                self._objects.setdefault(fact.kind, {})[key] = _standing(fact, sequence)
             case KindSynced():
                 self.markers[fact.kind] = fact
                 self._other[fact.subject()] = sequence
             case WatermarkMoved():
                 self.watermarks[fact.kind] = fact
                 self._other[fact.subject()] = sequence
+
+    def _has_successor(self, kind: str, key: Key) -> bool:
+        planned = self._planned.get(kind, {}).get(key)
+        return planned is not None and not planned.gone
 
     def lost(self, fact: Fact) -> None:
         """The fact's subject holds no message any more."""
@@ -156,9 +174,10 @@ class Published:
         self.sequence = max(self.sequence, sequence)
         try:
             fact = codec.facts.decode(payload)
-        except Undecodable:
+            is_sound = fact.subject() == subject and _is_number(fact.resource_version)
+        except (Undecodable, BadSubject):
             return self._found_unreadable(subject, sequence)
-        if fact.subject() != subject:
+        if not is_sound:
             return self._found_unreadable(subject, sequence)
         if sequence > self.last_sequence(fact):
             self.stands(fact, sequence)
@@ -175,20 +194,28 @@ class Published:
         self.markers.clear()
         self.watermarks.clear()
         self.sequence = 0
+        self._read_up_to = 0
         self.is_caught_up = False
         self.generation += 1
 
     # The LogListener protocol.
 
     def attach(self, position: LogPosition) -> int:
-        same = position.incarnation == self.incarnation
-        if same and position.last_sequence >= self.sequence and self.is_caught_up:
-            return self.sequence + 1
+        if (
+            position.incarnation == self.incarnation
+            and position.last_sequence >= self.sequence
+            and position.away_s < RESUME_LIMIT_S
+            and self.is_caught_up
+        ):
+            # Not behind what our own acknowledgements told: between those and what was read,
+            # there may be messages of others.
+            return self._read_up_to + 1
         self.incarnation = position.incarnation
         self.forget()
         return 1
 
     def apply(self, message: LogMessage) -> None:
+        self._read_up_to = max(self._read_up_to, message.sequence)
         kind = self.found(message.subject, message.sequence, message.payload)
         if kind and self.is_caught_up and message.subject not in self._in_flight:
             # Not our own doing: whoever reads this kind gets a fresh comparison.
@@ -198,19 +225,27 @@ class Published:
         self.is_caught_up = True
 
     def _found_unreadable(self, subject: str, sequence: int) -> str:
-        """Rubbish under an object's subject: remember its sequence, so that it is replaced."""
+        """Rubbish under one of our subjects: remember its sequence, so that it is replaced."""
         try:
-            place = OBJECTS.parse(subject)
+            kind, namespace, name = object_at(subject)
         except BadSubject:
             return ""
-        kind = place["kind"]
-        key = ("" if place["namespace"] == CLUSTER else place["namespace"], place["name"])
+        if kind in {SYNC_TOKEN, WATERMARK_TOKEN} and not namespace:
+            if sequence <= self._other.get(subject, 0):
+                return ""
+            self._other[subject] = sequence
+            (self.markers if kind == SYNC_TOKEN else self.watermarks).pop(name, None)
+            return name
         objects = self._objects.setdefault(kind, {})
-        known = objects.get(key)
+        known = objects.get((namespace, name))
         if known is not None and known.sequence >= sequence:
             return ""
-        objects[key] = Standing(sequence, "", "0", _UNREADABLE, gone=False)
+        objects[namespace, name] = Standing(sequence, "", "0", _UNREADABLE, gone=False)
         return kind
+
+
+def _is_number(resource_version: str) -> bool:
+    return resource_version.isascii() and resource_version.isdecimal()
 
 
 def _standing(fact: ObjectSeen | ObjectGone, sequence: int) -> Standing:

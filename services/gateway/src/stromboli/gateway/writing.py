@@ -214,6 +214,8 @@ class FactWriter:
             STATE.name, self._published.incarnation, fact.subject(), 0, codec.encode(fact)
         )
         await self._office.put_aside(letter, str(problem))
+        if isinstance(fact, ObjectSeen | ObjectGone):
+            self._own_writes.never_shows(fact.kind, (fact.namespace, fact.name))
         self._next(lane, fact)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

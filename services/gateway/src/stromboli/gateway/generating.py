@@ -1,0 +1,129 @@
+"""Make Secrets here, so that nothing secret ever travels on the bus.
+
+An intent names a recipe; this module makes the contents and the manifest. What the owner
+itself gives as an argument (a key pair for a job's ssh plugin) is taken from the live object,
+since the facts on the bus have it redacted. Nothing here is logged.
+"""
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from stromboli.api import kinds
+from stromboli.api.errors import UnknownKind
+from stromboli.contracts.intents import GenerateSecret
+from stromboli.contracts.outcomes import Reason
+from stromboli.gateway.refusals import Refusal
+
+__all__ = ["not_generated", "secret_manifest"]
+
+SSH_KEY_PAIR: Final = "ssh-key-pair"
+_RECIPES: Final = (SSH_KEY_PAIR,)
+
+_RSA_BITS: Final = 2048
+_RSA_EXPONENT: Final = 65537
+
+
+class _Spec(msgspec.Struct):
+    plugins: dict[str, list[str] | None] | None = None
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+
+
+class _Owner(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_owners = msgspec.json.Decoder(_Owner)
+
+
+def not_generated(intent: GenerateSecret) -> Refusal | None:
+    """Why this can't be made, whoever asks for it."""
+    if intent.recipe not in _RECIPES:
+        known = ", ".join(_RECIPES)
+        return Refusal(
+            Reason.BAD_REQUEST, f"nobody knows the recipe {intent.recipe!r}, only {known}"
+        )
+    try:
+        kinds.by_token(intent.owner_kind)
+    except UnknownKind as unknown:
+        return Refusal(Reason.BAD_REQUEST, str(unknown))
+    return None
+
+
+async def secret_manifest(intent: GenerateSecret, owner: bytes | msgspec.Raw) -> bytes | Refusal:
+    """The Secret that the intent wants, as JSON; `owner` is the live owner."""
+    found = _owners.decode(owner)
+    if found.metadata.uid != intent.owner_uid:
+        return Refusal(
+            Reason.STALE,
+            f"{intent.owner_kind} {intent.namespace}/{intent.owner_name} is not "
+            f"{intent.owner_uid} any more",
+        )
+    arguments = (found.spec.plugins or {}).get("ssh") or []
+    given = _given_pair(arguments)
+    # Making a key takes tens of milliseconds; nothing else may wait for it.
+    private, public = given or await asyncio.to_thread(_new_pair)
+    files = {
+        "id_rsa": private,
+        "id_rsa.pub": public,
+        "authorized_keys": public,
+        "config": intent.parameters.get("config", "").encode(),
+    }
+    kind = kinds.by_token(intent.owner_kind)
+    manifest: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": intent.name,
+            "namespace": intent.namespace,
+            "ownerReferences": [
+                {
+                    "apiVersion": kind.api_version,
+                    "kind": kind.kind,
+                    "name": intent.owner_name,
+                    "uid": intent.owner_uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
+    }
+    return msgspec.json.encode(manifest)
+
+
+def _new_pair() -> tuple[bytes, bytes]:
+    key = rsa.generate_private_key(public_exponent=_RSA_EXPONENT, key_size=_RSA_BITS)
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    return private, public + b"\n"
+
+
+def _given_pair(arguments: Sequence[str]) -> tuple[bytes, bytes] | None:
+    """The pair among a job's ssh arguments; both halves, or it does not count."""
+    private = _value_of("ssh-private-key", arguments)
+    public = _value_of("ssh-public-key", arguments)
+    return (private.encode(), public.encode()) if private and public else None
+
+
+def _value_of(flag: str, arguments: Sequence[str]) -> str:
+    for position, argument in enumerate(arguments):
+        name, has_value, value = argument.lstrip("-").partition("=")
+        if name == flag and argument.startswith("-"):
+            return value if has_value else "".join(arguments[position + 1 : position + 2])
+    return ""
