@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from stromboli.kube.flow import FlowLimit, TokenBucket
+from stromboli.testkit.waiting import eventually
 
 
 class Hands:
@@ -66,8 +67,7 @@ async def test_no_more_than_the_limit_are_in_flight_and_they_go_in_the_order_of_
     async with asyncio.TaskGroup() as group:
         for number in range(10):
             group.create_task(call(number))
-        while flow.waiting < 8:
-            await asyncio.sleep(0)
+        await eventually(lambda: flow.waiting == 8)
         assert flow.in_flight == 2
         go_on.set()
 

@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -27,6 +27,11 @@ from stromboli.kube.errors import AccessError
 from stromboli.kube.settings import KubeAccess
 
 __all__ = ["Connection", "Session", "connect"]
+
+T = TypeVar("T")
+
+CREDENTIALS_TIMEOUT_S = 15.0
+"""How long reading a token or running an exec plugin may take."""
 
 READ_BUFFER_BYTES = 512 * 1024
 """Bytes buffered per connection before reading pauses, so that a slow reader slows the server."""
@@ -77,6 +82,7 @@ class Session:
     async def close(self) -> None:
         await self.http.close()
         await self._rest.close()
+        await asyncio.sleep(0)  # aborted connections close their sockets in the next turn
 
 
 class Connection:
@@ -99,11 +105,25 @@ class Connection:
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[Session, None]:
-        """The pool to send one request on."""
-        if self._now() >= self._refresh_due:
-            await self._refresh_if_due()
+        """The pool to send one request on; it stays open for that request."""
         async with self._session.used() as session:
             yield session
+
+    async def keep_fresh(self) -> None:
+        """Look at the credentials again if it is time; call it before a request.
+
+        What we have may be good for long, so a failure is not the caller's: if the
+        credentials have expired, a 401 will say so.
+        """
+        if self._now() < self._refresh_due:
+            return
+        async with self._refreshing:
+            if self._now() < self._refresh_due:
+                return
+            try:
+                await self._read_credentials()
+            except AccessError:
+                self._refresh_due = self._now() + self._access.refresh_credentials_every_s
 
     @property
     def authorization(self) -> str | None:
@@ -121,18 +141,8 @@ class Connection:
     async def close(self) -> None:
         await self._session.close()
 
-    async def _refresh_if_due(self) -> None:
-        async with self._refreshing:
-            if self._now() < self._refresh_due:
-                return
-            try:
-                await self._read_credentials()
-            except AccessError:
-                # What we have may be good for long; if not, the 401 tells the caller.
-                self._refresh_due = self._now() + self._access.refresh_credentials_every_s
-
     async def _read_credentials(self) -> None:
-        await self._reload()
+        await _in_time(self._reload())
         self._authorization = _authorization(self._configuration)
         self._refresh_due = self._now() + self._access.refresh_credentials_every_s
         if _identity(self._configuration) != self._session.identity:
@@ -149,7 +159,7 @@ async def connect(access: KubeAccess) -> Connection:
     """Read the configuration and prepare the pool; nothing is sent yet."""
     configuration = Configuration()
     configuration.connection_pool_maxsize = access.limits.max_connections
-    reload = await _load(access, configuration)
+    reload = await _in_time(_load(access, configuration))
     if not (configuration.host or "").startswith(("https://", "http://")):
         raise AccessError(
             f"the cluster's server is {configuration.host!r}; expected an http(s) address"
@@ -158,6 +168,18 @@ async def connect(access: KubeAccess) -> Connection:
         return Connection(access, configuration, reload)
     except OSError as error:  # ssl.SSLError is one: a certificate or key that can not be read
         raise AccessError(f"the TLS files of {configuration.host} do not work: {error}") from error
+
+
+async def _in_time(reading: Awaitable[T]) -> T:
+    """An exec plugin may ask a server, or a person, and wait for ever."""
+    try:
+        async with asyncio.timeout(CREDENTIALS_TIMEOUT_S):
+            return await reading
+    except TimeoutError as error:
+        raise AccessError(
+            f"the credentials were not there within {CREDENTIALS_TIMEOUT_S:g} s; "
+            "look at the kubeconfig's exec plugin"
+        ) from error
 
 
 async def _load(access: KubeAccess, configuration: Configuration) -> Callable[[], Awaitable[None]]:

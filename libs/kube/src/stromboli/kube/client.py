@@ -235,13 +235,14 @@ class KubeClient:
         answer = await self.transport.send(
             "DELETE",
             object_path(kind, namespace, name),
-            query={"dryRun": "All"} if dry_run else None,
+            # A server that gets a body ignores the query, so everything is in the body.
             body=_encode(
                 _delete_options(
                     uid=uid,
                     resource_version=resource_version,
                     grace_period_s=grace_period_s,
                     propagation=propagation,
+                    dry_run=dry_run,
                 )
             ),
             timeout_s=timeout_s,
@@ -337,6 +338,7 @@ def _delete_options(
     resource_version: str | None = None,
     grace_period_s: int | None = None,
     propagation: str | None = None,
+    dry_run: bool = False,
 ) -> dict[str, object]:
     preconditions = {
         key: value
@@ -350,6 +352,8 @@ def _delete_options(
         options["gracePeriodSeconds"] = grace_period_s
     if propagation is not None:
         options["propagationPolicy"] = propagation
+    if dry_run:
+        options["dryRun"] = ["All"]
     return options
 
 

@@ -32,6 +32,7 @@ from stromboli.kube.errors import (
     Gone,
     KubeError,
     TooLarge,
+    TooManyRequests,
     Undecodable,
     Unreachable,
 )
@@ -57,6 +58,9 @@ __all__ = [
 SHORT_WATCH_S: Final = 1.0
 """A watch that ends sooner than this without an event counts as failed."""
 
+STUCK_AFTER: Final = 8
+"""So many answered refusals of a watch in a row, and we begin again with a list."""
+
 MAX_PAGE_LIMIT: Final = 10_000
 
 
@@ -68,6 +72,8 @@ class ListReason(StrEnum):
     """The server's history no longer reaches back to where we were."""
     UNREADABLE = "unreadable"
     """The watch brought something too large or not decodable; a list goes round it."""
+    STUCK = "stuck"
+    """The server has refused this watch many times over, for whatever reason."""
     REQUESTED = "requested"
     TIMER = "timer"
     AGAIN = "again"
@@ -164,6 +170,8 @@ class Reflector:
         resume_from: str | None = None,
     ) -> None:
         """`resume_from` is a resourceVersion to watch from, without a list before it."""
+        if resume_from is not None and not resume_from.isdecimal():
+            raise ValueError(f"resume_from {resume_from!r} is not a resourceVersion")
         self.kind = kind
         self.health = ReflectorHealth(resource_version=resume_from or "")
         self._kube = kube
@@ -176,6 +184,7 @@ class Reflector:
         self._list_due: ListReason | None = None if resume_from else ListReason.FIRST
         self._requested = False
         self._relist_at = float("inf")
+        self._refusals = 0
         self._reading: asyncio.Timeout | None = None
 
     def request_relist(self) -> None:
@@ -201,7 +210,6 @@ class Reflector:
                         yield change
                 except KubeError as error:
                     failure = error
-            self.health.connected = False
             if failure is not None:
                 retry_in_s = self._after(failure)
                 yield Interrupted(failure, retry_in_s)
@@ -253,24 +261,33 @@ class Reflector:
         ) as watch:
             self.health.connected = True
             self.health.watches += 1
-            started_at = _now()
-            heard = False
-            while (events := await self._read(watch)) is not None:
-                if not events:
-                    # The normal end. One that comes at once, again and again, is a failure.
-                    if not heard and _now() - started_at < SHORT_WATCH_S:
-                        raise Unreachable(
-                            f"watch {self.kind.plural}", "it ended at once", maybe_applied=False
-                        )
-                    return
-                heard = True
-                self._backoff.reset()
-                for event in events:
-                    self.health.resource_version = event.resource_version
-                    if event.type is EventType.BOOKMARK:
-                        yield Bookmark(event.resource_version)
-                    else:
-                        yield Changed(event)
+            try:
+                async with aclosing(self._follow(watch)) as followed:
+                    async for change in followed:
+                        yield change
+            finally:
+                self.health.connected = False
+
+    async def _follow(self, watch: Watch) -> AsyncGenerator[Change, None]:
+        started_at = _now()
+        heard = False
+        while (events := await self._read(watch)) is not None:
+            if not events:
+                # The normal end. One that comes at once, again and again, is a failure.
+                if not heard and _now() - started_at < SHORT_WATCH_S:
+                    raise Unreachable(
+                        f"watch {self.kind.plural}", "it ended at once", maybe_applied=False
+                    )
+                return
+            heard = True
+            self._backoff.reset()
+            self._refusals = 0
+            for event in events:
+                self.health.resource_version = event.resource_version
+                if event.type is EventType.BOOKMARK:
+                    yield Bookmark(event.resource_version)
+                else:
+                    yield Changed(event)
 
     async def _read(self, watch: Watch) -> list[WatchEvent] | None:
         """The next events, none at the end, or None when it is time to list."""
@@ -297,6 +314,13 @@ class Reflector:
                 self._list_due = ListReason.EXPIRED
             elif isinstance(failure, TooLarge | Undecodable):
                 self._list_due = ListReason.UNREADABLE
+            elif isinstance(failure, ApiError) and not isinstance(failure, TooManyRequests):
+                self._refusals += 1
+                if self._refusals >= STUCK_AFTER:
+                    self._refusals = 0
+                    self._list_due = ListReason.STUCK
+        elif isinstance(failure, TooLarge) and self._page_limit > 1:
+            return 0.0  # the pages have just been made smaller, which needs no patience
         asked_for_s = failure.retry_after_s if isinstance(failure, ApiError) else None
         return self._backoff.next_delay_s(at_least_s=asked_for_s)
 

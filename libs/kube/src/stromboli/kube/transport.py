@@ -7,6 +7,7 @@ credentials along.
 """
 
 import asyncio
+import io
 import os
 import socket
 from collections.abc import AsyncGenerator, Mapping
@@ -36,6 +37,8 @@ NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_read=No
 
 ERROR_BODY_BYTES: Final = 1024 * 1024
 """An error is read up to here even where the caller expects less."""
+
+LARGE_BODY_BYTES: Final = 512 * 1024
 
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """A watch may be silent for minutes; this notices within 30 s that nobody is there any more."""
@@ -128,6 +131,7 @@ class Transport:
         sending = False
         try:
             async with asyncio.timeout(deadline_s), self.flow.slot():
+                await self._connection.keep_fresh()
                 sending = True
                 for last_try in (False, True):
                     used = self._connection.authorization
@@ -137,7 +141,7 @@ class Transport:
                         session.http.request(
                             method,
                             url,
-                            data=body,
+                            data=_payload(body),
                             headers=headers,
                             timeout=NO_TIMEOUT,
                             **session.options,
@@ -150,7 +154,7 @@ class Transport:
             raise DeadlineExceeded(
                 request,
                 f"deadline of {deadline_s:g} s passed"
-                + ("" if sending else f" while {self.flow.waiting} calls waited for a slot"),
+                + ("" if sending else " while it waited for its turn"),
                 maybe_applied=sending and method != "GET",
             ) from error
         except aiohttp.ClientConnectorError as error:
@@ -170,6 +174,7 @@ class Transport:
         request = f"GET {path}"
         deadline_s = timeout_s or self._access.timeout_s
         url = self._url(path, query)
+        await self._connection.keep_fresh()
         async with self._connection.session() as session:
             try:
                 async with asyncio.timeout(deadline_s):
@@ -186,7 +191,7 @@ class Transport:
                 _keep_alive(response)
                 yield Stream(request, response)
             finally:
-                response.close()
+                _hang_up(response)
 
     async def _open(self, session: Session, url: URL) -> aiohttp.ClientResponse:
         for last_try in (False, True):
@@ -196,7 +201,7 @@ class Transport:
             )
             if response.status != 401 or last_try or not await self._renewed(used):
                 return response
-            response.close()
+            _hang_up(response)
         raise AssertionError("the second try returns")
 
     async def _refusal(
@@ -234,21 +239,34 @@ class Transport:
         return url.with_query(query) if query else url
 
 
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    # aiohttp writes bytes in one go, and warns that a large one would hold up the loop.
+    return io.BytesIO(body) if body is not None and len(body) > LARGE_BODY_BYTES else body
+
+
 async def _read_bounded(request: str, response: aiohttp.ClientResponse, limit: int) -> bytes:
     if response.status >= 300:
         limit = max(limit, ERROR_BODY_BYTES)
     if (response.content_length or 0) > limit:
-        response.close()
+        _hang_up(response)
         raise _too_large(request, response, limit)
     pieces: list[bytes] = []
     size = 0
     while piece := await response.content.readany():
         size += len(piece)
         if size > limit:
-            response.close()  # not released: the rest of the body is still on its way
+            _hang_up(response)  # not released: the rest of the body is still on its way
             raise _too_large(request, response, limit)
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Close the connection at once: a TLS farewell would wait for the other side."""
+    transport = response.connection and response.connection.transport
+    response.close()
+    if transport is not None:
+        transport.abort()
 
 
 def _too_large(request: str, response: aiohttp.ClientResponse, limit: int) -> TooLarge:

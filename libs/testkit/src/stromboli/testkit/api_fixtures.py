@@ -15,11 +15,12 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import pytest
 
 from stromboli.kube import KubeClient, Resource
+from stromboli.testkit.api_server import ApiServer
 from stromboli.testkit.crds import CRD_FOLDER, install_crds
 from stromboli.testkit.kube_apiserver import KubeApiServer, KubeBinaries, KubeBinariesMissing
 from stromboli.testkit.sandbox_server import SandboxServer
@@ -27,8 +28,6 @@ from stromboli.testkit.sandbox_server import SandboxServer
 __all__ = ["api_server", "kube", "namespace", "own_api_server"]
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
-
-Server: TypeAlias = KubeApiServer | SandboxServer
 
 SERVERS: Final = [
     pytest.param("sandbox", id="sandbox"),
@@ -49,13 +48,13 @@ def kube_binaries(environ: Mapping[str, str] | None = None) -> KubeBinaries:
         pytest.skip(str(missing))
 
 
-def _server(kind: str, directory: Path) -> Server:
+def _server(kind: str, directory: Path) -> ApiServer:
     if kind == "sandbox":
         return SandboxServer(directory, crds=CRD_FOLDER)
     return KubeApiServer(directory, binaries=kube_binaries())
 
 
-async def _started(server: Server) -> Server:
+async def _started(server: ApiServer) -> ApiServer:
     await server.start()
     if isinstance(server, KubeApiServer):
         async with KubeClient.connect(server.access()) as client:
@@ -66,7 +65,7 @@ async def _started(server: Server) -> Server:
 @pytest.fixture(scope="session", params=SERVERS)
 def api_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+) -> Iterator[ApiServer]:
     """One server for the whole run, with our CRDs."""
     server = _server(request.param, tmp_path_factory.mktemp(request.param))
     try:
@@ -76,7 +75,9 @@ def api_server(
 
 
 @pytest.fixture(params=SERVERS)
-async def own_api_server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+async def own_api_server(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[ApiServer]:
     """A server of the test's own, with our CRDs."""
     server = _server(request.param, tmp_path / request.param)
     try:
@@ -86,7 +87,7 @@ async def own_api_server(request: pytest.FixtureRequest, tmp_path: Path) -> Asyn
 
 
 @pytest.fixture
-async def kube(api_server: Server) -> AsyncIterator[KubeClient]:
+async def kube(api_server: ApiServer) -> AsyncIterator[KubeClient]:
     """An administrator's client."""
     if not api_server.running:  # a test that failed half way may have left it dead
         await api_server.start()

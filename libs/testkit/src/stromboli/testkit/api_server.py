@@ -1,8 +1,9 @@
 """What a test may ask of an API server, whichever of the two it is.
 
-`KubeApiServer` is the real one, `SandboxServer` is ours; a test that takes an `ApiServer` runs on both, and
-what it asserts is therefore what Kubernetes does. Where the real one needs a controller-manager
-(collecting what an owner left behind, finishing a namespace's deletion), nobody does it here.
+`KubeApiServer` is the real one, `SandboxServer` is ours; a test that takes an `ApiServer` runs
+on both, and what it asserts is therefore what Kubernetes does. Where the real one needs a
+controller-manager (collecting what an owner left behind, finishing a namespace's deletion),
+nobody does it here.
 """
 
 from pathlib import Path
@@ -46,6 +47,10 @@ class ApiServer(Protocol):
 
     def kill(self) -> None:
         """The hard way, kill -9."""
+        ...
+
+    def destroy(self) -> None:
+        """Kill it with everything that belongs to it; for the end of a test."""
         ...
 
     async def restart(self, *, hard: bool = False) -> None: ...

@@ -29,7 +29,7 @@ from stromboli.contracts.intents import (
 from stromboli.contracts.outcomes import AnyOutcome
 from stromboli.contracts.partitions import job_key
 from stromboli.contracts.streams import STATE, STREAMS
-from stromboli.runtime.bus.asking import ask, outcome_reader
+from stromboli.runtime.bus.asking import FenceRound, ask, outcome_reader
 from stromboli.runtime.bus.connection import BusConnection, BusSettings, connect
 from stromboli.runtime.bus.jetstream import JetStream
 from stromboli.runtime.bus.publisher import Publisher, publishing
@@ -63,6 +63,7 @@ class BusPeer:
     connection: BusConnection = field(init=False)
     publisher: Publisher = field(init=False)
     jetstream: JetStream = field(init=False)
+    _fences: list[FenceRound] = field(default_factory=list[FenceRound])
     _attempts: Iterator[int] = field(default_factory=itertools.count)
     _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
@@ -81,6 +82,11 @@ class BusPeer:
     def unreadable(self, message: LogMessage, reason: str) -> None:
         self.unreadable_facts.append(f"{message.subject}: {reason}")
 
+    def _hear(self, outcome: AnyOutcome) -> None:
+        self.outcomes.append(outcome)
+        for fences in self._fences:
+            fences.answer(outcome)
+
     # Life.
 
     async def __aenter__(self) -> Self:
@@ -98,7 +104,7 @@ class BusPeer:
             filters=["vc.state.>"],
             listener=self.view,
         )
-        outcomes = outcome_reader(self.connection, self.clock, self.outcomes.append)
+        outcomes = outcome_reader(self.connection, self.clock, self._hear)
         await self._stack.enter_async_context(background(state.run(), outcomes.run()))
         await eventually(
             lambda: state.attached and outcomes.attached, deadline_s=10, describe="readers attach"
@@ -153,6 +159,14 @@ class BusPeer:
     async def ask_and_hear(self, intent: AnyIntent, deadline_s: float = 15.0) -> AnyOutcome:
         await self.ask(intent)
         return await self.outcome_of(intent, deadline_s)
+
+    async def fence(self, epoch: Epoch, deadline_s: float = 20.0) -> FenceRound:
+        """Speak as a new leader from here on, once every partition has answered."""
+        self.epoch = epoch
+        fences = FenceRound(self.publisher, self.clock, service=self.service, epoch=epoch)
+        self._fences.append(fences)
+        await fences.run(deadline_s=deadline_s)
+        return fences
 
     def _common(self, job: str, namespace: str, lives_s: float) -> dict[str, Any]:
         now = self.clock.now().timestamp()

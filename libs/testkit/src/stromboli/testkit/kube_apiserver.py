@@ -21,9 +21,10 @@ from typing import Final
 import aiohttp
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from stromboli.kube import KubeAccess, Limits
+from stromboli.kube import KubeAccess, KubeClient, Limits
 from stromboli.testkit.api_server import ServerKind, write_kubeconfig
 from stromboli.testkit.certificates import Authority, write_key
+from stromboli.testkit.crds import until_custom_kinds_are_usable
 from stromboli.testkit.processes import ChildProcess, ProcessFailed
 from stromboli.testkit.waiting import NeverHappened, eventually
 
@@ -130,6 +131,8 @@ class KubeApiServer:
         if self._etcd is None or not self._etcd.running:
             await self._start_etcd()
         await self._start_api()
+        async with KubeClient.connect(self.access()) as kube:
+            await until_custom_kinds_are_usable(kube)
 
     async def stop(self) -> None:
         if self._api is not None and self._api.running:
@@ -177,10 +180,9 @@ class KubeApiServer:
                     raise RuntimeError(f"etcd refused to compact: {await answer.text()}")
 
     def _write_credentials(self) -> None:
-        authority = Authority(self.directory)
-        self._server_keys = authority.server("apiserver")
-        self._authority_file = authority.certificate
-        self._admin = authority.user("certificate-admin", "system:masters")
+        self.authority = Authority(self.directory)
+        self._server_keys = self.authority.server("apiserver")
+        self._admin = self.authority.user("certificate-admin", "system:masters")
         write_key(ec.generate_private_key(ec.SECP256R1()), self.directory / "accounts.key")
         tokens = self.directory / "tokens.csv"
         tokens.touch(mode=0o600)
@@ -189,7 +191,7 @@ class KubeApiServer:
         )
 
     def _write_kubeconfigs(self) -> None:
-        url, authority = self.url, self._authority_file
+        url, authority = self.url, self.authority.certificate
         write_kubeconfig(self.kubeconfig, url=url, authority=authority, token=self._token)
         write_kubeconfig(
             self.powerless_kubeconfig, url=url, authority=authority, token=self._powerless_token
@@ -262,7 +264,7 @@ class KubeApiServer:
             f"--secure-port={self._port}",
             f"--tls-cert-file={self._server_keys.certificate}",
             f"--tls-private-key-file={self._server_keys.key}",
-            f"--client-ca-file={self._authority_file}",
+            f"--client-ca-file={self.authority.certificate}",
             f"--token-auth-file={folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.test",

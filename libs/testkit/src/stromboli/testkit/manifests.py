@@ -75,9 +75,7 @@ def queue(name: str, **spec: Any) -> Manifest:
 
 
 def pod_group(name: str, **spec: Any) -> Manifest:
-    return named(
-        "scheduling.volcano.sh/v1beta1", "PodGroup", name, spec={"minMember": 1, **spec}
-    )
+    return named("scheduling.volcano.sh/v1beta1", "PodGroup", name, spec={"minMember": 1, **spec})
 
 
 def vc_job(name: str, **spec: Any) -> Manifest:

@@ -109,8 +109,11 @@ class ChildProcess:
             self._process.send_signal(number)
 
     def pause(self) -> None:
-        """Freeze it as it stands: sockets stay open, nothing answers."""
-        self.send(signal.SIGSTOP)
+        """Freeze it as it stands: sockets stay open, nothing answers. Returns when it stands."""
+        if self.running:
+            self.send(signal.SIGSTOP)
+            # The signal takes a moment to stop every thread; the exit code stays to be fetched.
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         self.send(signal.SIGCONT)

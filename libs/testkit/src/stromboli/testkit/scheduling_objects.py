@@ -1,0 +1,148 @@
+"""Nodes, queues, gangs and pods for tests of scheduling, in one line each."""
+
+from typing import Any
+
+from stromboli.api.core import (
+    Affinity,
+    Container,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    PriorityClass,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
+from stromboli.api.fieldtypes import ResourceList
+from stromboli.api.meta import ObjectMeta
+from stromboli.api.scheduling import (
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueSpec,
+    QueueStatus,
+)
+from stromboli.api.wellknown import GROUP_NAME, TASK_SPEC
+
+__all__ = ["gang", "node", "pod", "pod_group", "priority_class", "queue"]
+
+CREATED = "2030-01-01T00:00:00Z"
+
+
+def node(
+    name: str,
+    *,
+    cpu: str = "4",
+    memory: str = "8Gi",
+    pods: str = "110",
+    labels: dict[str, str] | None = None,
+    taints: tuple[Taint, ...] = (),
+    unschedulable: bool = False,
+    **others: str,
+) -> Node:
+    """`others` are further resources; `__` in a name stands for a slash, `_` for a dot."""
+    offered: ResourceList = {"cpu": cpu, "memory": memory, "pods": pods}
+    offered |= {key.replace("__", "/").replace("_", "."): value for key, value in others.items()}
+    return Node(
+        metadata=ObjectMeta(name=name, uid=f"node-{name}", labels=labels or {}),
+        spec=NodeSpec(taints=taints, unschedulable=unschedulable),
+        status=NodeStatus(allocatable=offered),
+    )
+
+
+def queue(name: str = "default", *, state: str = "Open") -> Queue:
+    return Queue(
+        metadata=ObjectMeta(name=name, uid=f"queue-{name}", creation_timestamp=CREATED),
+        spec=QueueSpec(weight=1),
+        status=QueueStatus(state=state),
+    )
+
+
+def priority_class(name: str, value: int) -> PriorityClass:
+    return PriorityClass(metadata=ObjectMeta(name=name, uid=f"class-{name}"), value=value)
+
+
+def pod_group(
+    name: str,
+    *,
+    min_member: int,
+    namespace: str = "test",
+    phase: str = "",
+    created: str = CREATED,
+    in_queue: str = "default",
+    **spec: Any,
+) -> PodGroup:
+    return PodGroup(
+        metadata=ObjectMeta(
+            name=name, namespace=namespace, uid=f"pg-{name}", creation_timestamp=created
+        ),
+        spec=PodGroupSpec(min_member=min_member, queue=in_queue, **spec),
+        status=PodGroupStatus(phase=phase),
+    )
+
+
+def pod(
+    name: str,
+    *,
+    group: str = "",
+    cpu: str = "1",
+    memory: str = "1Gi",
+    namespace: str = "test",
+    role: str = "",
+    on: str = "",
+    phase: str = "Pending",
+    ending: bool = False,
+    scheduler: str = "volcano",
+    tolerations: tuple[Toleration, ...] = (),
+    affinity: Affinity | None = None,
+    node_selector: dict[str, str] | None = None,
+    **spec: Any,
+) -> Pod:
+    """A pod of one container; an amount of "" is not asked for."""
+    requests: ResourceList = {
+        key: value for key, value in (("cpu", cpu), ("memory", memory)) if value
+    }
+    annotations = {GROUP_NAME: group} if group else {}
+    if role:
+        annotations[TASK_SPEC] = role
+    container = Container(name="main", resources=ResourceRequirements(requests=requests))
+    return Pod(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=f"pod-{namespace}-{name}",
+            creation_timestamp=CREATED,
+            deletion_timestamp="2030-01-01T00:01:00Z" if ending else None,
+            annotations=annotations,
+        ),
+        spec=PodSpec(
+            containers=(container,),
+            scheduler_name=scheduler,
+            node_name=on,
+            node_selector=node_selector or {},
+            tolerations=tolerations,
+            affinity=affinity,
+            **spec,
+        ),
+        status=PodStatus(phase=phase),
+    )
+
+
+def gang(
+    name: str,
+    size: int,
+    *,
+    min_member: int | None = None,
+    group: dict[str, Any] | None = None,
+    **of_pods: Any,
+) -> list[PodGroup | Pod]:
+    """A PodGroup and its pods, all alike; `group` holds more of the PodGroup's spec."""
+    least = size if min_member is None else min_member
+    return [
+        pod_group(name, min_member=least, **(group or {})),
+        *(pod(f"{name}-main-{number}", group=name, **of_pods) for number in range(size)),
+    ]
