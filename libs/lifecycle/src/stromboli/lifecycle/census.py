@@ -1,0 +1,107 @@
+"""A job's pods, read once and counted.
+
+A pod knows which task, index and version of the job it was made for; one that does not say so
+is not one of ours, whoever owns it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from stromboli.api.core import Pod
+from stromboli.api.wellknown import JOB_VERSION, TASK_INDEX, TASK_SPEC
+
+__all__ = ["Census", "Member", "member_of", "take_census"]
+
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod of a job."""
+
+    task: str
+    index: int
+    version: int
+    uid: str
+    pod: Pod
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def phase(self) -> str:
+        return self.pod.status.phase or "Pending"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.phase in _FINISHED
+
+    @property
+    def is_terminating(self) -> bool:
+        return self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def exit_code(self) -> int:
+        """Of its first container, as Volcano looks at it."""
+        for status in self.pod.status.container_statuses[:1]:
+            if status.state.terminated is not None:
+                return status.state.terminated.exit_code
+        return 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Done, or at work with all its containers."""
+        if self.phase == "Succeeded":
+            return True
+        statuses = self.pod.status.container_statuses
+        return self.phase == "Running" and all(status.ready for status in statuses)
+
+
+def member_of(pod: Pod, *, uid: str) -> Member | None:
+    """The pod as a member of its job, or None if it does not say which it is."""
+    says = pod.metadata.annotations
+    task, index, version = says.get(TASK_SPEC), says.get(TASK_INDEX), says.get(JOB_VERSION)
+    if index is None:
+        index = pod.metadata.name.rpartition("-")[2]
+    if task is None or version is None or not (index.isdecimal() and version.isdecimal()):
+        return None
+    return Member(
+        task=task,
+        index=int(index),
+        version=int(version),
+        uid=uid,
+        pod=pod,
+    )
+
+
+class Census(msgspec.Struct, frozen=True, kw_only=True):
+    """How many pods are in which state; those that end are only counted as ending."""
+
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    unknown: int = 0
+    terminating: int = 0
+    tasks: dict[str, dict[str, int]] = msgspec.field(default_factory=dict[str, dict[str, int]])
+
+
+def take_census(staying: Iterable[Member], *, ending: int) -> Census:
+    """Count the pods that stay by phase."""
+    tasks: dict[str, dict[str, int]] = {}
+    totals: dict[str, int] = {}
+    for member in staying:
+        of_task = tasks.setdefault(member.task, {})
+        of_task[member.phase] = of_task.get(member.phase, 0) + 1
+        totals[member.phase] = totals.get(member.phase, 0) + 1
+    return Census(
+        pending=totals.get("Pending", 0),
+        running=totals.get("Running", 0),
+        succeeded=totals.get("Succeeded", 0),
+        failed=totals.get("Failed", 0),
+        unknown=totals.get("Unknown", 0),
+        terminating=ending,
+        tasks=tasks,
+    )

@@ -1,0 +1,89 @@
+"""The PodGroup of a job: the gang as the scheduler sees it.
+
+Its name carries the job's uid, so a job that was deleted and made again gets another gang.
+Queue, labels, annotations and network topology are those of the job at the time it was made;
+the size of the gang follows the job.
+"""
+
+from typing import Final
+
+from stromboli.api.batch import Job, TaskSpec
+from stromboli.api.kinds import controller_reference
+from stromboli.api.meta import ObjectMeta
+from stromboli.api.scheduling import PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicy
+from stromboli.api.selectors import LabelSelector
+from stromboli.api.wellknown import DEFAULT_QUEUE, PARTITION_ID, TASK_SPEC
+from stromboli.lifecycle.quota import PriorityOf, min_resources
+
+__all__ = ["FOLLOWS_JOB", "admits_pods", "build_pod_group", "pod_group_name", "queue_of"]
+
+FOLLOWS_JOB: Final = (
+    "minMember",
+    "minTaskMember",
+    "minResources",
+    "priorityClassName",
+    "subGroupPolicy",
+)
+"""The fields of its spec that are brought up to date when the job changes."""
+
+_CLOSED_TO_PODS: Final = ("", PodGroupPhase.PENDING)
+
+
+def pod_group_name(job: Job) -> str:
+    return f"{job.metadata.name}-{job.metadata.uid}"
+
+
+def queue_of(job: Job) -> str:
+    return job.spec.queue or DEFAULT_QUEUE
+
+
+def admits_pods(group: PodGroup | None) -> bool:
+    """Whether the queue has let the gang in; before that its pods are not even created."""
+    return group is not None and group.status.phase not in _CLOSED_TO_PODS
+
+
+def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:
+    """The PodGroup that this job should have."""
+    return PodGroup(
+        metadata=ObjectMeta(
+            name=pod_group_name(job),
+            namespace=job.metadata.namespace,
+            labels=job.metadata.labels,
+            annotations=job.metadata.annotations,
+            owner_references=(controller_reference(job),),
+        ),
+        spec=PodGroupSpec(
+            min_member=job.spec.min_available,
+            min_task_member={task.name: _minimum(task) for task in job.spec.tasks},
+            queue=queue_of(job),
+            priority_class_name=job.spec.priority_class_name,
+            min_resources=min_resources(job, priority_of),
+            network_topology=job.spec.network_topology,
+            sub_group_policy=tuple(
+                policy for task in job.spec.tasks if (policy := _sub_groups(task)) is not None
+            ),
+        ),
+    )
+
+
+def _minimum(task: TaskSpec) -> int:
+    if task.min_available is not None:
+        return task.min_available
+    partitions = task.partition_policy
+    if partitions is not None and partitions.min_partitions and partitions.partition_size:
+        return partitions.min_partitions * partitions.partition_size
+    return task.replicas
+
+
+def _sub_groups(task: TaskSpec) -> SubGroupPolicy | None:
+    partitions = task.partition_policy
+    if partitions is None:
+        return None
+    return SubGroupPolicy(
+        name=task.name,
+        sub_group_size=partitions.partition_size,
+        min_sub_groups=partitions.min_partitions,
+        label_selector=LabelSelector(match_labels={TASK_SPEC: task.name}),
+        match_label_keys=(PARTITION_ID,),
+        network_topology=partitions.network_topology,
+    )

@@ -1,0 +1,68 @@
+"""The controllers between a NATS server, a gateway and an API server of the test's own."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from stromboli.kube import KubeClient
+from stromboli.testkit.api_server import ApiServer
+from stromboli.testkit.bus_peer import BusPeer
+from stromboli.testkit.deciders import DeciderProcess
+from stromboli.testkit.gateways import GatewayProcess
+from stromboli.testkit.kube_objects import ClusterBuilder
+from stromboli.testkit.nats_server import NatsServer
+
+StartControllers = Callable[[], DeciderProcess]
+
+
+@pytest.fixture
+async def gateway(
+    tmp_path: Path, nats_server: NatsServer, own_api_server: ApiServer
+) -> AsyncIterator[GatewayProcess]:
+    gateway = GatewayProcess(
+        tmp_path / "gateway", nats_url=nats_server.url, kubeconfig=own_api_server.kubeconfig
+    )
+    await gateway.until_ready()
+    yield gateway
+    gateway.kill()
+
+
+@pytest.fixture
+async def start_controllers(
+    tmp_path: Path, gateway: GatewayProcess, nats_server: NatsServer
+) -> AsyncIterator[StartControllers]:
+    """Starts controllers; those that still run at the end are killed."""
+    started: list[DeciderProcess] = []
+
+    def start() -> DeciderProcess:
+        number = len(started)
+        process = DeciderProcess(
+            "controllers", tmp_path / f"controllers-{number}", nats_url=nats_server.url
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
+async def controllers(start_controllers: StartControllers) -> DeciderProcess:
+    process = start_controllers()
+    await process.until_ready()
+    return process
+
+
+@pytest.fixture
+async def scheduler(gateway: GatewayProcess, nats_server: NatsServer) -> AsyncIterator[BusPeer]:
+    async with BusPeer("scheduler", nats_server.url) as peer:
+        await peer.until_synced()
+        yield peer
+
+
+@pytest.fixture
+async def cluster(own_api_server: ApiServer) -> AsyncIterator[ClusterBuilder]:
+    async with KubeClient.connect(own_api_server.access()) as kube:
+        yield ClusterBuilder(kube, "default")

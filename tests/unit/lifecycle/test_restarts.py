@@ -1,0 +1,213 @@
+"""A core may die between any two of its acts, and hear anything twice; the end is the same."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from stromboli.contracts.stimuli import FactChanged, OutcomeHeard, Unanswered
+from stromboli.testkit.job_scenario import JobScenario
+from stromboli.testkit.sample_jobs import job, mpi_job, task, tensorflow_job
+
+Make = Callable[[], JobScenario]
+Life = Callable[[JobScenario, Callable[[], None]], None]
+
+
+def mpi_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
+    acts: list[Callable[[], object]] = [
+        lambda: scenario.submit(mpi_job()),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.set_pods("Succeeded", of="mpimaster"),
+        scenario.release_pods,
+    ]
+    for act in acts:
+        act()
+        settle()
+
+
+def restarted_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
+    acts: list[Callable[[], object]] = [
+        lambda: scenario.submit(tensorflow_job()),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.lose_pod("tensorflow-benchmark-worker-1"),
+        scenario.release_pods,
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.set_pods("Succeeded", of="worker"),
+        scenario.release_pods,
+    ]
+    for act in acts:
+        act()
+        settle()
+
+
+def resumed_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
+    acts: list[Callable[[], object]] = [
+        lambda: scenario.submit(job("j", task("t", 2))),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.order("AbortJob", "j", name="a"),
+        scenario.release_pods,
+        lambda: scenario.order("ResumeJob", "j", name="b"),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.set_pods("Succeeded"),
+    ]
+    for act in acts:
+        act()
+        settle()
+
+
+LIVES: list[Life] = [mpi_life, restarted_life, resumed_life]
+
+
+def outcome(scenario: JobScenario) -> dict[str, Any]:
+    """How it ended, without what differs from life to life."""
+    shown: dict[str, Any] = {}
+    for (kind, _, name), found in scenario.gateway.objects.items():
+        status = dict(found.get("status", {}))
+        records = status.get("controlledResources", {})
+        status["controlledResources"] = {
+            key: value
+            for key, value in records.items()
+            if not key.startswith(("stromboli/made", "stromboli/command", "stromboli/ended"))
+        }
+        shown[f"{kind}/{name}"] = (found.get("spec"), status)
+    return shown
+
+
+def crash_points(make: Make, life: Life) -> int:
+    reached = itertools.count()
+    scenario = make()
+    live(scenario, life, crash_at=-1, reached=reached)
+    return next(reached)
+
+
+def live(scenario: JobScenario, life: Life, *, crash_at: int, reached: Iterator[int]) -> None:
+    """A life with a crash at one point: before a stimulus, or before an intent is applied."""
+    scenario.settles = False
+    driver = scenario.driver
+
+    def dies() -> bool:
+        if next(reached) != crash_at:
+            return False
+        driver.start()
+        return True
+
+    def settle() -> None:
+        for _ in range(1000):
+            if not scenario.gateway.stimuli:
+                return
+            dies()
+            for intent in driver.tell(scenario.gateway.stimuli.popleft()):
+                if dies():
+                    break
+                scenario.gateway.apply(intent)
+        raise AssertionError("it did not come to rest")
+
+    life(scenario, settle)
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_core_that_dies_at_any_point_changes_nothing_about_the_end(
+    make_scenario: Make, life: Life
+):
+    undisturbed = make_scenario()
+    live(undisturbed, life, crash_at=-1, reached=itertools.count())
+    expected = outcome(undisturbed)
+    points = crash_points(make_scenario, life)
+
+    assert points > 40
+    for crash_at in range(points):
+        scenario = make_scenario()
+        live(scenario, life, crash_at=crash_at, reached=itertools.count())
+        assert outcome(scenario) == expected, f"crashed at point {crash_at}"
+        assert scenario.gateway.refused == [], f"crashed at point {crash_at}"
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_hearing_everything_twice_asks_for_nothing_more(make_scenario: Make, life: Life):
+    once, twice = make_scenario(), make_scenario()
+    live(once, life, crash_at=-1, reached=itertools.count())
+    twice.settles = False
+
+    def settle() -> None:
+        while twice.gateway.stimuli:
+            stimulus = twice.gateway.stimuli[0]
+            twice.driver.step()
+            if isinstance(stimulus, FactChanged | OutcomeHeard):
+                for intent in twice.driver.tell(stimulus):
+                    twice.gateway.apply(intent)
+
+    life(twice, settle)
+
+    assert outcome(twice) == outcome(once)
+    assert len(twice.gateway.applied) == len(once.gateway.applied)
+
+
+def test_no_two_intents_ever_have_the_same_id(scenario: JobScenario):
+    """The bus drops a second one, and then nobody would ever answer it."""
+    scenario.settles = False
+    for life in LIVES:
+        life(scenario, scenario.driver.settle)
+        scenario.driver.start()
+        scenario.driver.settle()
+    ids = [intent.id for intent in scenario.gateway.applied]
+
+    assert len(ids) > 50
+    assert len(ids) == len(set(ids))
+
+
+def test_what_nobody_answered_is_decided_again(scenario: JobScenario):
+    scenario.settles = False
+    scenario.submit(job("j", task("t", 1)))
+    lost = scenario.driver.tell(scenario.gateway.stimuli.popleft())
+    assert lost
+    for intent in lost:
+        assert scenario.driver.tell(Unanswered(intent)) == []
+    scenario.driver.wait(1)
+
+    applied = {intent.id for intent in scenario.gateway.applied}
+    assert not {intent.id for intent in lost} & applied
+    assert scenario.phase("j") == "Pending"
+    assert len(scenario.gateway.names("vcpodgroup")) == 1
+
+
+def test_nothing_is_decided_on_a_view_that_is_older_than_the_cores_own_writes(
+    scenario: JobScenario,
+):
+    scenario.settles = False
+    scenario.submit(job("j", task("t", 1)))
+    scenario.driver.step()
+    answers = [s for s in scenario.gateway.stimuli if isinstance(s, OutcomeHeard)]
+    facts = [s for s in scenario.gateway.stimuli if isinstance(s, FactChanged)]
+    scenario.gateway.stimuli.clear()
+
+    for answer in answers:
+        assert scenario.driver.tell(answer) == []
+    assert scenario.driver.wake_at, "it asks to be woken should the write never show"
+    for fact in facts:
+        asked = [i for i in scenario.driver.tell(fact) if i.kind != "queue"]
+        assert asked == []
+
+
+def test_a_refusal_is_tried_again_later_and_ever_later(scenario: JobScenario):
+    """Nothing hammers the API server over a name that is still taken."""
+    scenario.gateway.put("configmap", {"metadata": {"name": "j-svc"}})
+    scenario.submit(job("j", task("t", 1), plugins={"svc": []}))
+    first = len(scenario.gateway.refused)
+    for _ in range(20):
+        scenario.driver.wait(0.05)
+    assert first == 1
+    assert 2 <= len(scenario.gateway.refused) <= 8
+    message = scenario.status("j")["state"]["message"]
+    assert message.startswith("create configmap: it belongs to")
+    scenario.gateway.delete("configmap", "j-svc")
+    scenario.driver.wait(60)
+    scenario.enqueue()
+
+    assert scenario.pods() == {"j-t-0": "Pending"}
+    assert "message" not in scenario.status("j")["state"]
