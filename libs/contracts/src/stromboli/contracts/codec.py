@@ -10,10 +10,11 @@ import msgspec
 
 from stromboli.contracts.errors import Undecodable, UnknownTag
 from stromboli.contracts.facts import Fact
-from stromboli.contracts.intents import AnyIntent
+from stromboli.contracts.intents import AnyIntent, IntentId, UnixTime
 from stromboli.contracts.messages import Message
 from stromboli.contracts.outcomes import AnyOutcome
 from stromboli.contracts.records import DeadLetter, HistoryRecorded
+from stromboli.contracts.subjects import CLUSTER, Plain
 
 T = TypeVar("T")
 
@@ -33,11 +34,11 @@ class AnyEnvelope(msgspec.Struct, kw_only=True):
     """The envelope of an intent whatever its type."""
 
     type: str
-    id: str
+    id: IntentId
     key: str
-    service: str
-    shard: str = "-"
-    not_after: float
+    service: Plain
+    shard: Plain = CLUSTER
+    not_after: UnixTime
 
 
 class Decoder(Generic[T]):
@@ -83,5 +84,5 @@ def envelope_of(data: bytes) -> AnyEnvelope:
     """The envelope of an intent of unknown type: whom to answer, and until when to park it."""
     try:
         return _envelope.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise Undecodable("intent", f"its envelope is incomplete: {problem}") from problem

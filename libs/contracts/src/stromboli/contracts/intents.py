@@ -7,20 +7,26 @@ wanted and the fact it answers, so that deciding the same thing twice asks only 
 
 from enum import StrEnum
 from hashlib import blake2b
-from typing import ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
 
 from stromboli.contracts.epochs import NO_EPOCH, Epoch
 from stromboli.contracts.messages import Message, travels_on
 from stromboli.contracts.partitions import partition_of
-from stromboli.contracts.subjects import CLUSTER
+from stromboli.contracts.subjects import CLUSTER, Plain
 
 INTENT_SUBJECT = "vc.intent.{partition}.{service}.{verb}.{kind}"
 """The service is part of the subject, so that the NATS server enforces who is speaking."""
 
 BINDS_PER_PART = 500
 """A gang of 8,000 binds is close to the bus limit of 1 MiB; parts keep far below it."""
+
+
+IntentId = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,200}\Z")]
+"""It travels in a header and names the answer: never empty, no spaces, no line breaks."""
+UnixTime = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
+"""Seconds. Not a number would never be over, and neither would milliseconds by mistake."""
 
 
 class PatchType(StrEnum):
@@ -36,6 +42,7 @@ class Verb(StrEnum):
     BIND = "bind"
     EVICT = "evict"
     FENCE = "fence"
+    GENERATE = "generate"
 
 
 class Envelope(Message, frozen=True, kw_only=True):
@@ -47,13 +54,13 @@ class Envelope(Message, frozen=True, kw_only=True):
 
     verb: ClassVar[Verb]
 
-    id: str
+    id: IntentId
     key: str
     """The root owner, see `partitions.job_key`."""
-    service: str
-    shard: str = CLUSTER
+    service: Plain
+    shard: Plain = CLUSTER
     epoch: Epoch = NO_EPOCH
-    not_after: float
+    not_after: UnixTime
     """Unix time after which the answer is Refused: the sender has decided again by then."""
     sent_at: float = 0.0
 
@@ -65,7 +72,7 @@ class Envelope(Message, frozen=True, kw_only=True):
 class Intent(Envelope, frozen=True, kw_only=True):
     """An intent about one object."""
 
-    kind: str
+    kind: Plain
     namespace: str = ""
     name: str
 
@@ -112,9 +119,29 @@ class EvictPod(Intent, frozen=True, kw_only=True, tag="evict.v1"):
 
     verb: ClassVar[Verb] = Verb.EVICT
 
-    kind: str = "pod"
+    kind: Plain = "pod"
     uid: str
     grace_period_s: int | None = None
+
+
+@travels_on(INTENT_SUBJECT)
+class GenerateSecret(Intent, frozen=True, kw_only=True, tag="generate.v1"):
+    """Make a Secret whose contents nobody but the gateway may know.
+
+    One of the same name with the same owner counts as made. What the owner gives itself
+    (a private key among a job's plugin arguments) the gateway reads from the owner.
+    """
+
+    verb: ClassVar[Verb] = Verb.GENERATE
+
+    kind: Plain = "secret"
+    recipe: str
+    """What to make, e.g. `ssh-key-pair`."""
+    owner_kind: str
+    owner_name: str
+    owner_uid: str
+    parameters: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    """What the recipe needs to know; nothing of it is secret."""
 
 
 class PodBinding(msgspec.Struct, frozen=True, array_like=True):
@@ -133,7 +160,7 @@ class BindGang(Intent, frozen=True, kw_only=True, tag="bind.v1"):
 
     verb: ClassVar[Verb] = Verb.BIND
 
-    kind: str = "pod"
+    kind: Plain = "pod"
     attempt: str
     part: int = 0
     parts: int = 1
@@ -157,7 +184,9 @@ class Fence(Envelope, frozen=True, kw_only=True, tag="fence.v1"):
         return self.in_partition
 
 
-AnyIntent: TypeAlias = CreateObject | PatchObject | DeleteObject | EvictPod | BindGang | Fence
+AnyIntent: TypeAlias = (
+    CreateObject | PatchObject | DeleteObject | EvictPod | GenerateSecret | BindGang | Fence
+)
 
 
 def intent_id(*wanted: str | bytes | int | None) -> str:
@@ -168,7 +197,20 @@ def intent_id(*wanted: str | bytes | int | None) -> str:
     """
     digest = blake2b(digest_size=16)
     for part in wanted:
-        data = part if isinstance(part, bytes) else repr(part).encode()
+        data = _told_apart(part)
         digest.update(len(data).to_bytes(4, "big"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def _told_apart(part: str | bytes | int | None) -> bytes:
+    """Bytes that differ for different parts, and are the same in every version of Python."""
+    match part:
+        case None:
+            return b"-"
+        case bytes():
+            return b"b" + part
+        case int():
+            return b"i%d" % part
+        case str():
+            return b"s" + part.encode()

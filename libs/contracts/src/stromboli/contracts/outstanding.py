@@ -9,8 +9,8 @@ view that is older than what it has done itself.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stromboli.contracts.intents import Envelope
-from stromboli.contracts.outcomes import AnyOutcome, Applied
+from stromboli.contracts.intents import Envelope, Verb
+from stromboli.contracts.outcomes import AnyOutcome, Applied, GangBound, Refused
 
 RvOf = Callable[[str, str, str], tuple[str, str] | None]
 """(kind, namespace, name) -> (uid, resourceVersion) as the view has it, or None."""
@@ -23,6 +23,7 @@ class _OwnWrite:
     name: str
     uid: str
     resource_version: str
+    """Empty: the object is gone, and the view must not show it any more."""
     at: float
 
 
@@ -34,6 +35,8 @@ class Outstanding:
     """An intent that expires at the gateway is still answered; wait this much longer."""
     closed_at_most_s: float = 10.0
     """A write that was undone at once never shows in the view; the key opens after this."""
+    watched: frozenset[str] | None = None
+    """Kinds that the view has: a write to another never shows there. None stands for all."""
     _asked: dict[str, Envelope] = field(default_factory=dict)
     _by_key: dict[str, set[str]] = field(default_factory=dict)
     _writes: dict[str, list[_OwnWrite]] = field(default_factory=dict)
@@ -49,6 +52,10 @@ class Outstanding:
     def is_asked(self, intent_id: str) -> bool:
         return intent_id in self._asked
 
+    def has_open(self, key: str) -> bool:
+        """Is anything asked for this key that has not ended?"""
+        return key in self._by_key
+
     def attempt(self, key: str) -> int:
         """Goes into the id of the key's next intents; grows when something was not answered."""
         return self._attempts.get(key, 1)
@@ -59,7 +66,10 @@ class Outstanding:
         if intent is None:
             return None
         if isinstance(outcome, Applied):
-            if outcome.uid and outcome.resource_version:
+            # An eviction may also leave nothing behind: then there is no version to wait for.
+            ended = outcome.verb in {Verb.DELETE, Verb.EVICT}
+            shows = self.watched is None or outcome.kind in self.watched
+            if shows and outcome.uid and (outcome.resource_version or ended):
                 self._writes.setdefault(intent.key, []).append(
                     _OwnWrite(
                         outcome.kind,
@@ -70,9 +80,16 @@ class Outstanding:
                         now,
                     )
                 )
-        else:
+        elif _must_ask_anew(outcome):
             self._attempts[intent.key] = self.attempt(intent.key) + 1
         return intent
+
+    def unanswered(self, intent: Envelope) -> bool:
+        """Cross off what nobody answered; False if it was crossed off before."""
+        if self._forget(intent.id) is None:
+            return False
+        self._attempts[intent.key] = self.attempt(intent.key) + 1
+        return True
 
     def overdue(self, now: float) -> list[Envelope]:
         """Take out what has had neither outcome nor fact in time: decide about it again."""
@@ -97,6 +114,12 @@ class Outstanding:
         del self._writes[key]
         return True
 
+    def ended(self, key: str, uid: str) -> None:
+        """The view showed the end of this object: what was written to it before is seen."""
+        writes = [write for write in self._writes.pop(key, ()) if write.uid != uid]
+        if writes:
+            self._writes[key] = writes
+
     def forget_key(self, key: str) -> None:
         """The root owner is gone: nothing about it matters any more."""
         for intent_id in tuple(self._by_key.get(key, ())):
@@ -114,9 +137,23 @@ class Outstanding:
         return intent
 
 
+def _must_ask_anew(outcome: AnyOutcome) -> bool:
+    """Was something not done? Then the same wish needs another id: this one is answered."""
+    match outcome:
+        case Refused():
+            return True
+        case GangBound():
+            return not all(pod.bound for pod in outcome.pods)
+        case _:
+            return False
+
+
 def _seen(write: _OwnWrite, resource_version_of: RvOf) -> bool:
     known = resource_version_of(write.kind, write.namespace, write.name)
+    if not write.resource_version:
+        return known is None or known[0] != write.uid
     if known is None:
         return False  # not there yet, or gone again: time will tell
-    uid, resource_version = known
-    return uid != write.uid or int(resource_version) >= int(write.resource_version)
+    # The version decides even if the uid is another: a newer one is a successor, but an older
+    # one is the predecessor, whose end has not reached the view.
+    return int(known[1]) >= int(write.resource_version)

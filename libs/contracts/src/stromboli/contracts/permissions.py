@@ -62,6 +62,7 @@ ROWS: tuple[Row, ...] = (
     *_may(CONTROLLERS, Verb.CREATE, "queue", "event", ownerless=True),
     *_may(CONTROLLERS, Verb.DELETE, "vcjob", "vcpodgroup", "pod", "configmap", "service"),
     *_may(CONTROLLERS, Verb.DELETE, "secret", "command"),
+    *_may(CONTROLLERS, Verb.GENERATE, "secret"),
     _owns(CONTROLLERS, "vcjob", "status", subresource="status"),
     _owns(CONTROLLERS, "vcpodgroup", "spec", "metadata.labels", "metadata.annotations"),
     _owns(CONTROLLERS, "queue", "spec.parent", "metadata.annotations"),
@@ -155,7 +156,7 @@ def _deciding(service: str) -> BusRights:
             "vc.dead.>",
             *_reading(STATE),
             *_reading(OUTCOME, f"vc.outcome.{service}.>"),
-            *_knowing(INTENT, HISTORY, DEAD, JOURNAL),
+            *_knowing(*STREAMS),
         ),
         subscribe=(f"{inbox_prefix(service)}.>",),
     )
@@ -183,6 +184,7 @@ BUS: dict[str, BusRights] = {
             *_leading(GATEWAY),
             *_applying(),
             *_reading(STATE),
+            *_reading(OUTCOME),
             *_looking_up(STATE, "vc.state.>"),
             *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in STREAMS),
             *(f"$JS.API.STREAM.UPDATE.{spec.name}" for spec in STREAMS),
@@ -193,7 +195,7 @@ BUS: dict[str, BusRights] = {
     CONTROLLERS: _deciding(CONTROLLERS),
     SCHEDULER: _deciding(SCHEDULER),
     ADMISSION: BusRights(
-        publish=("vc.history.>", "vc.dead.>", *_reading(STATE), *_knowing(HISTORY, DEAD)),
+        publish=("vc.history.>", "vc.dead.>", *_reading(STATE), *_knowing(*STREAMS)),
         subscribe=(f"{inbox_prefix(ADMISSION)}.>",),
     ),
     OPERATOR: BusRights(

@@ -8,6 +8,9 @@ Cluster-scoped objects have no namespace and use `-`, which is not a legal name 
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
 
 from stromboli.contracts.errors import BadSubject
 
@@ -16,6 +19,9 @@ ROOT = "vc"
 
 CLUSTER = "-"
 """Stands for the namespace of cluster-scoped objects, and for "no kind" in fences."""
+
+Plain = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9.:-]+\Z")]
+"""A value that `escape` accepts: a message with any other is refused when it is decoded."""
 
 _FIELD = re.compile(r"\{([a-z_]+)\}")
 _PLAIN = re.compile(r"[A-Za-z0-9.:-]+")
@@ -36,6 +42,11 @@ def unescape(token: str) -> str:
     return token.replace("_", ".")
 
 
+def _filling(hole: str, value: str | int) -> str:
+    text = str(value)
+    return CLUSTER if hole == "namespace" and not text else escape(text)
+
+
 class SubjectTemplate:
     """A subject with named holes: fill it, filter by it, or read it back."""
 
@@ -52,14 +63,14 @@ class SubjectTemplate:
     def fill(self, values: Mapping[str, str | int]) -> str:
         """The subject with every hole filled; an empty namespace becomes `-`."""
         return ".".join(
-            escape(str(values[hole[1]]) or CLUSTER) if (hole := _FIELD.fullmatch(token)) else token
+            _filling(hole[1], values[hole[1]]) if (hole := _FIELD.fullmatch(token)) else token
             for token in self._tokens
         )
 
     def filter(self, **known: str | int) -> str:
         """A NATS filter: holes that are not given match anything."""
         return ".".join(
-            (escape(str(known[hole[1]])) if hole[1] in known else "*")
+            (_filling(hole[1], known[hole[1]]) if hole[1] in known else "*")
             if (hole := _FIELD.fullmatch(token))
             else token
             for token in self._tokens

@@ -17,7 +17,7 @@ from stromboli.api.core import (
     Toleration,
 )
 from stromboli.api.fieldtypes import ResourceList
-from stromboli.api.meta import ObjectMeta
+from stromboli.api.meta import KubeObject, ObjectMeta
 from stromboli.api.scheduling import (
     PodGroup,
     PodGroupSpec,
@@ -139,7 +139,7 @@ def gang(
     min_member: int | None = None,
     group: dict[str, Any] | None = None,
     **of_pods: Any,
-) -> list[PodGroup | Pod]:
+) -> list[KubeObject]:
     """A PodGroup and its pods, all alike; `group` holds more of the PodGroup's spec."""
     least = size if min_member is None else min_member
     return [

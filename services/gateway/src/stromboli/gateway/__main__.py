@@ -76,6 +76,8 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
         life.spawn("streams", gateway.keep_streams(), until=Step.CLOSE)
         life.spawn("state", state.run(), until=Step.CLOSE)
         life.spawn("outcomes", outcomes.run(), until=Step.CLOSE)
+        life.spawn("rubbish", gateway.put_rubbish_aside(), until=Step.CLOSE)
+        life.spawn("journal", gateway.journal.run(), until=Step.CLOSE)
         life.spawn("turns", gateway.take_turns(), until=Step.STOP_INTAKE)
         await life.serve()
     await telemetry.shutdown()

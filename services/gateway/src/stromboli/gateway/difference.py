@@ -4,10 +4,14 @@ Pure. The rules: an event older than what stands is dropped; a projection that d
 is not published, unless somebody waits to see this very resourceVersion; a changed uid under
 one name is the end of one object and the beginning of another; what a complete list does not
 contain is gone.
+
+A list shows the newest there is, so what is newer on STATE than in the list is in doubt. Up
+to the list's own version STATE is wrong. Beyond it, the list may come from a server that lags
+behind, or two gateways overlap: then the next list decides.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -42,15 +46,24 @@ class Difference:
     published: Published
     is_awaited: IsAwaited
     _listed: set[Key] | None = None
+    _doubtful: dict[Key, Observed] = field(default_factory=dict[Key, Observed])
+    _ahead: dict[Key, int] = field(default_factory=dict[Key, int])
+    """What STATE had beyond the last list, by its sequence there."""
+    _complete_up_to: int = 0
+    """The version of the last complete list."""
 
     def seen(self, found: Observed, cause: str) -> list[ObjectFact]:
         """The object exists like this."""
         if self._listed is not None:
             self._listed.add(found.key)
+        elif int(found.resource_version) <= self._complete_up_to:
+            return []  # the list had it like this, or it is gone since
         standing = self.published.expected(self.kind, found.key)
         if standing is None:
             return [self._exists(found, cause)]
         if _older(found, standing):
+            if self._listed is not None:
+                self._doubtful[found.key] = found
             return []  # from a server that lags behind: it is another by now, or gone
         if standing.gone or not standing.uid:
             return [self._exists(found, cause)]
@@ -80,15 +93,55 @@ class Difference:
 
     def list_started(self) -> None:
         self._listed = set()
+        self._doubtful.clear()
 
     def list_abandoned(self) -> None:
         self._listed = None
+        self._doubtful.clear()
+
+    def exists(self, key: Key) -> None:
+        """The list contains it, though it can't be read: what is known of it stays."""
+        if self._listed is not None:
+            self._listed.add(key)
 
     def list_done(self) -> list[Key]:
         """Objects that stand on STATE and that the complete list did not contain."""
         listed = self._listed or set[Key]()
         self._listed = None
         return [key for key in self.published.living(self.kind) if key not in listed]
+
+    def corrections(self, list_version: str, cause: str) -> list[ObjectFact]:
+        """What STATE has wrong, as the complete list of this version shows.
+
+        What is beyond the list is left alone once; `has_doubts` says that another list is due.
+        """
+        vanished = self.list_done()
+        self._complete_up_to = int(list_version)
+        doubtful, self._doubtful = self._doubtful, {}
+        before, self._ahead = self._ahead, {}
+        facts: list[ObjectFact] = []
+        for key in (*vanished, *doubtful):
+            standing = self.published.expected(self.kind, key)
+            if standing is None:
+                continue
+            if int(standing.resource_version) > int(list_version) and (
+                before.get(key) != standing.sequence
+            ):
+                self._ahead[key] = standing.sequence
+                continue
+            # No end from the future: it would hide whatever has this name next.
+            ended = self.vanished(key, cause, not_after=list_version)
+            if key not in doubtful:
+                facts += ended
+            elif standing.uid == doubtful[key].uid:
+                facts.append(self._exists(doubtful[key], cause))
+            else:
+                facts += [*ended, self._exists(doubtful[key], cause)]
+        return facts
+
+    @property
+    def has_doubts(self) -> bool:
+        return bool(self._ahead)
 
     def _exists(self, found: Observed, cause: str) -> ObjectSeen:
         return ObjectSeen(
@@ -101,7 +154,7 @@ class Difference:
             cause=cause,
         )
 
-    def vanished(self, key: Key, cause: str) -> list[ObjectFact]:
+    def vanished(self, key: Key, cause: str, *, not_after: str = "") -> list[ObjectFact]:
         """The end of an object of which only STATE still has the last projection.
 
         Where STATE has rubbish, the end has no uid: it is the end of whatever a view shows.
@@ -109,13 +162,14 @@ class Difference:
         standing = self.published.expected(self.kind, key)
         if standing is None or standing.gone:
             return []
+        versions = [standing.resource_version, not_after or standing.resource_version]
         return [
             ObjectGone(
                 kind=self.kind,
                 namespace=key[0],
                 name=key[1],
                 uid=standing.uid,
-                resource_version=standing.resource_version,
+                resource_version=min(versions, key=int),
                 projection=LAST_KNOWN,
                 cause=cause,
             )

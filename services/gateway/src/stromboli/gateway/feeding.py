@@ -22,6 +22,8 @@ from stromboli.gateway.placing import Places
 from stromboli.gateway.published import Key, Published
 from stromboli.gateway.settling import OwnWrites
 from stromboli.gateway.writing import FactWriter
+from stromboli.kube.client import KubeClient
+from stromboli.kube.errors import KubeError
 from stromboli.kube.reflector import (
     Bookmark,
     Change,
@@ -33,7 +35,7 @@ from stromboli.kube.reflector import (
     ListStarted,
     Reflector,
 )
-from stromboli.kube.wire import EventType, read_meta
+from stromboli.kube.wire import EventType, WatchEvent, read_meta
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.jetstream import JetStream
@@ -56,6 +58,7 @@ class KindFeed:
         kind: Kind[Any],
         reflector: Reflector,
         *,
+        kube: KubeClient,
         published: Published,
         writer: FactWriter,
         own_writes: OwnWrites,
@@ -67,6 +70,7 @@ class KindFeed:
     ) -> None:
         self.kind = kind
         self.reflector = reflector
+        self._kube = kube
         self._published = published
         self._writer = writer
         self._own_writes = own_writes
@@ -78,13 +82,30 @@ class KindFeed:
         self._watermarked_at = clock.monotonic()
         self._difference = Difference(kind.token, published, own_writes.awaits)
         self._place_keys: set[Key] | None = None
+        self._position = int(reflector.health.resource_version or 0)
+        """How far list and watch have come."""
         self.interrupted = ""
         """Why the API server does not answer, while it does not."""
 
     async def run(self) -> None:
+        if await self._is_ahead_of_the_server():
+            self.reflector.request_relist()
         async with aclosing(self.reflector.changes()) as changes:
             async for change in changes:
                 await self._take(change)
+
+    async def _is_ahead_of_the_server(self) -> bool:
+        """A server that was restored from a backup says nothing to who watches from later."""
+        resume_from = self.reflector.health.resource_version
+        if not resume_from:
+            return False
+        try:
+            async with aclosing(self._kube.list_pages(self.kind, limit=1)) as pages:
+                async for page in pages:
+                    return int(page.resource_version) < int(resume_from)
+        except KubeError as problem:
+            log.debug("feed.unchecked", kind=self.kind.token, problem=str(problem))
+        return False
 
     async def _take(self, change: Change) -> None:
         match change:
@@ -108,15 +129,12 @@ class KindFeed:
                 self._place_keys = None
             case Changed(event):
                 self.interrupted = ""
-                if event.type is EventType.DELETED:
-                    await self._gone(event.object, event.resource_version)
-                else:
-                    cause = f"watch/{self.kind.token}/{event.resource_version}"
-                    await self._seen(event.object, cause=cause)
-                await self._move_watermark(event.resource_version)
+                await self._changed(event)
             case Bookmark(resource_version):
                 self.interrupted = ""
-                await self._move_watermark(resource_version)
+                if int(resource_version) >= self._position:
+                    self._position = int(resource_version)
+                    await self._move_watermark(resource_version)
             case Interrupted(error, retry_in_s):
                 self.interrupted = str(error)
                 log.warning(
@@ -125,6 +143,19 @@ class KindFeed:
                     problem=str(error),
                     retry_in_s=round(retry_in_s, 3),
                 )
+
+    async def _changed(self, event: WatchEvent) -> None:
+        version = event.resource_version
+        if int(version) <= self._position:
+            # A watch goes forward: this is what was, from a server that lags behind.
+            log.warning("watch.old_event", kind=self.kind.token, name=event.name, version=version)
+            return
+        self._position = int(version)
+        if event.type is EventType.DELETED:
+            await self._gone(event.object, version)
+        else:
+            await self._seen(event.object, cause=f"watch/{self.kind.token}/{version}")
+        await self._move_watermark(version)
 
     def _subject(self, key: Key) -> str:
         return OBJECTS.fill({"kind": self.kind.token, "namespace": key[0], "name": key[1]})
@@ -142,6 +173,7 @@ class KindFeed:
             )
             await self._office.put_aside(letter, f"an object that can't be read: {problem}")
             self._own_writes.never_shows(self.kind.token, (meta.namespace, meta.name))
+            self._difference.exists((meta.namespace, meta.name))
             return None
         return Observed(
             namespace=meta.namespace,
@@ -157,7 +189,9 @@ class KindFeed:
             return
         if self._place_keys is not None:
             self._place_keys.add(observed.key)
-        self._places.seen(self.kind.token, observed.key, raw)
+        seen = self._published.seen_version(self.kind.token, observed.key)
+        if self._place_keys is not None or int(observed.resource_version) >= seen:
+            self._places.seen(self.kind.token, observed.key, raw)
         self._published.saw(self.kind.token, observed.key, observed.resource_version)
         for fact in self._difference.seen(observed, cause):
             await self._writer.write(fact)
@@ -173,14 +207,15 @@ class KindFeed:
 
     async def _list_done(self, resource_version: str, count: int) -> None:
         reach(LISTED)
+        self._position = int(resource_version)
         listed = self._place_keys or set[Key]()
         self._place_keys = None
-        for key in self._difference.list_done():
-            self._places.gone(self.kind.token, key)
-            for fact in self._difference.vanished(
-                key, f"list/{self.kind.token}/{resource_version}"
-            ):
-                await self._writer.write(fact)
+        cause = f"list/{self.kind.token}/{resource_version}"
+        for fact in self._difference.corrections(resource_version, cause):
+            await self._writer.write(fact)
+        if self._difference.has_doubts:
+            log.warning("list.behind", kind=self.kind.token, version=resource_version)
+            self.reflector.request_relist()
         self._places.keep_only(self.kind.token, listed)
         await self._writer.flush(self.kind.token)
         self._own_writes.list_done(self.kind.token)

@@ -7,13 +7,14 @@ out to be another log (its data was lost), and stops at once when it loses the l
 import asyncio
 import contextlib
 import random
+from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from stromboli.api import kinds
 from stromboli.api.kinds import Kind
-from stromboli.contracts.streams import OUTCOME, STREAMS
+from stromboli.contracts.streams import OUTCOME, STATE, STREAMS
 from stromboli.gateway.applying import Applier
 from stromboli.gateway.config import GatewaySettings
 from stromboli.gateway.ended import EndedIntents
@@ -29,10 +30,11 @@ from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
 from stromboli.kube.reflector import Reflector, ReflectorSettings
 from stromboli.runtime.bus.connection import BusConnection
-from stromboli.runtime.bus.dead_letters import DeadLetterOffice
+from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.intake import IntentIntake
 from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.leases import Lease, LeaseKeeper
 from stromboli.runtime.bus.publisher import Publisher
 from stromboli.runtime.bus.streams import reconcile
@@ -59,6 +61,7 @@ WATCHED: tuple[Kind[Any], ...] = tuple(
 
 _LOOK_S = 0.1
 _STREAMS_EVERY_S = 5.0
+_RUBBISH_KEPT = 1000
 
 
 async def _or_timeout(event: Coroutine[Any, Any, object], seconds: float) -> None:
@@ -86,14 +89,18 @@ class Gateway:
     published: Published = field(init=False)
     ended: EndedIntents = field(default_factory=EndedIntents)
     office: DeadLetterOffice = field(init=False)
+    journal: Journal = field(init=False)
     feeds: dict[str, KindFeed] = field(default_factory=dict)
     lease: Lease | None = None
     _streams_wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _rubbish: deque[Unreadable] = field(default_factory=lambda: deque(maxlen=_RUBBISH_KEPT))
+    _rubbish_found: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.jetstream = JetStream(self.connection)
-        self.published = Published(self._compare_again)
+        self.published = Published(self._compare_again, self._found_rubbish)
         self.office = DeadLetterOffice(self.publisher, self.clock, "gateway")
+        self.journal = Journal(self.publisher)
 
     @property
     def is_leading(self) -> bool:
@@ -121,6 +128,22 @@ class Gateway:
         if kind in self.feeds and self.is_leading:
             log.warning("fact.foreign", kind=kind)
             self._list_again(kind)
+
+    def _found_rubbish(self, subject: str, sequence: int, payload: bytes) -> None:
+        letter = Unreadable(
+            STATE.name, self.published.incarnation, subject, sequence, payload
+        )
+        self._rubbish.append(letter)
+        self._rubbish_found.set()
+
+    async def put_rubbish_aside(self) -> None:
+        """What stood on STATE and could not be read is replaced; DEAD keeps what it was."""
+        while True:
+            await self._rubbish_found.wait()
+            self._rubbish_found.clear()
+            while self._rubbish:
+                await self.office.put_aside(self._rubbish[0], "a fact that can't be read")
+                self._rubbish.popleft()
 
     def _list_again(self, kind: str) -> None:
         self.feeds[kind].reflector.request_relist()
@@ -206,6 +229,7 @@ class Gateway:
             self.published,
             own_writes,
             self.office,
+            journal=self.journal,
             may_write=lambda: lease.held,
         )
         group.create_task(writer.run(), name="fact writer")
@@ -244,6 +268,7 @@ class Gateway:
         return KindFeed(
             kind,
             reflector,
+            kube=self.kube,
             published=self.published,
             writer=writer,
             own_writes=own_writes,

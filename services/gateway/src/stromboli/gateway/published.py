@@ -46,8 +46,14 @@ class Standing:
 class Published:
     """STATE as it stands. Feed it to a `LogReader` as its listener."""
 
-    def __init__(self, foreign_write: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        foreign_write: Callable[[str], None],
+        rubbish: Callable[[str, int, bytes], None] = lambda *_: None,
+    ) -> None:
+        """`foreign_write` is told a kind; `rubbish` a subject, a sequence and a payload."""
         self._foreign_write = foreign_write
+        self._rubbish = rubbish
         self._objects: dict[str, dict[Key, Standing]] = {}
         self._planned: dict[str, dict[Key, Standing]] = {}
         self._seen: dict[str, dict[Key, int]] = {}
@@ -176,9 +182,13 @@ class Published:
             fact = codec.facts.decode(payload)
             is_sound = fact.subject() == subject and _is_number(fact.resource_version)
         except (Undecodable, BadSubject):
-            return self._found_unreadable(subject, sequence)
-        if not is_sound:
-            return self._found_unreadable(subject, sequence)
+            is_sound = False
+            fact = None
+        if fact is None or not is_sound:
+            kind = self._found_unreadable(subject, sequence)
+            if kind:
+                self._rubbish(subject, sequence, payload)
+            return kind
         if sequence > self.last_sequence(fact):
             self.stands(fact, sequence)
             return fact.kind

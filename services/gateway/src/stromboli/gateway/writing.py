@@ -25,6 +25,7 @@ from stromboli.gateway.settling import OwnWrites
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError, PublishRefused, WrongLastSequence
 from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.publisher import PubAck, Publisher
 from stromboli.runtime.crashpoints import declare, reach
 from stromboli.runtime.logs import get_logger
@@ -59,6 +60,7 @@ class FactWriter:
         own_writes: OwnWrites,
         office: DeadLetterOffice,
         *,
+        journal: Journal,
         may_write: Callable[[], bool],
     ) -> None:
         self._publisher = publisher
@@ -66,6 +68,7 @@ class FactWriter:
         self._published = published
         self._own_writes = own_writes
         self._office = office
+        self._journal = journal
         self._may_write = may_write
         self._lanes: dict[str, _Lane] = {}
         self._outstanding: dict[str, int] = {}
@@ -139,6 +142,12 @@ class FactWriter:
         reach(STORED)
         _facts.add(1, kind=fact.kind)
         self._published.stands(fact, sequence)
+        self._journal.note(
+            fact.subject(),
+            codec.encode(fact),
+            incarnation=self._published.incarnation,
+            sequence=sequence,
+        )
         if isinstance(fact, ObjectSeen | ObjectGone):
             self._own_writes.stands(
                 fact.kind,

@@ -16,7 +16,7 @@ from rich.console import Console
 from stromboli.launcher.demo import demonstrate
 from stromboli.launcher.errors import LauncherError
 from stromboli.launcher.folder import Folder, Installation, Running, is_alive
-from stromboli.launcher.options import Options, find_crds
+from stromboli.launcher.options import Options, find_crds, find_examples
 from stromboli.launcher.plan import is_ready, kubeconfig_of, nats_url, plan
 from stromboli.launcher.supervisor import Supervisor
 from stromboli.runtime.errors import NatsServerNotFound
@@ -88,9 +88,15 @@ def logs(
 
 
 @app.command
-def demo(*, crds: CrdsOption = None) -> int:
-    """Show facts and intents on a scratch folder; exits 0 only if all was as it should be."""
-    return _guarded(demonstrate(find_crds(crds)))
+def demo(
+    *,
+    crds: CrdsOption = None,
+    examples: Annotated[
+        Path | None, Parameter(help="Folder with the example jobs; found in a working copy.")
+    ] = None,
+) -> int:
+    """Run three jobs on a scratch folder; exits 0 only if all was as it should be."""
+    return _guarded(demonstrate(find_crds(crds), find_examples(examples)))
 
 
 def _guarded(work: Coroutine[Any, Any, int]) -> int:
@@ -136,13 +142,16 @@ async def _up(folder: Folder, options: Options) -> int:
 
 
 def _show(console: Console, folder: Folder, installation: Installation, options: Options) -> None:
-    gateway = f"http://127.0.0.1:{installation.ports['gateway']}"
+    pages = "  ".join(
+        f"http://127.0.0.1:{installation.ports[name]}/metrics"
+        for name in ("gateway", "controllers", "scheduler")
+    )
     users = "" if options.nats else f"  (users: {folder.root / 'passwords'})"
     lines = {
         "kubeconfig": f"export KUBECONFIG={kubeconfig_of(folder, options)}",
-        "try": "kubectl get nodes",
+        "try": "kubectl get nodes,queues.scheduling.volcano.sh",
         "NATS": f"{nats_url(installation, options)}{users}",
-        "gateway": f"{gateway}/readyz  {gateway}/metrics",
+        "metrics": pages,
         "logs": str(folder.root / "logs"),
         "stop": "Ctrl-C",
     }

@@ -1,256 +1,176 @@
-"""A short demonstration: facts flow down, intents flow up, and a killed gateway loses nothing.
+"""Three jobs on a scratch installation: two that complete, one that is told why it can't start.
 
-It plays a scheduler with the same modules that a real one uses, and checks what it shows: the
-exit code is 0 only if every step was as it should be.
+Everything runs as separate processes over a real NATS server, and halfway the gateway is
+killed. What is shown is checked: the exit code is 0 only if it was as it should be.
 """
 
 import asyncio
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import msgspec
-from rich.console import Console
+import yaml
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from stromboli.api import kinds
-from stromboli.api.projections import decode_projection
-from stromboli.contracts.intents import AnyIntent, BindGang, DeleteObject, PodBinding, intent_id
-from stromboli.contracts.outcomes import AnyOutcome, GangBound
-from stromboli.contracts.partitions import job_key
-from stromboli.contracts.streams import STATE
 from stromboli.kube import KubeAccess, KubeClient
-from stromboli.kube.wire import PatchType, Written
 from stromboli.launcher.folder import Folder
 from stromboli.launcher.options import Options
-from stromboli.launcher.plan import nats_url, plan
+from stromboli.launcher.plan import plan
 from stromboli.launcher.supervisor import Supervisor
-from stromboli.runtime.bus.asking import ask, outcome_reader
-from stromboli.runtime.bus.connection import BusSettings, connect
-from stromboli.runtime.bus.errors import BusError
-from stromboli.runtime.bus.publisher import Publisher, publishing
-from stromboli.runtime.bus.reader import LogMessage, LogReader
-from stromboli.runtime.bus.view import Delta, View
-from stromboli.runtime.clock import SystemClock
+from stromboli.launcher.watching import STEPS, JobStory, JobWatcher
 from stromboli.runtime.logs import LogLevel, LogSettings, configure
-from stromboli.runtime.redaction import Secret
 
-_KINDS = ("node", "queue", "vcjob", "pod")
 _NAMESPACE = "default"
-_DEADLINE_S = 20.0
+_DEADLINE_S = 45.0
+_COMPLETE = ("hello-mpi", "hello-tensorflow")
+_PENDING = "too-large"
+_FILES = ("mpi-job.yaml", "tensorflow-job.yaml", "too-large-gang.yaml")
 
 
 class NotAsItShouldBe(Exception):
     """The demonstration met something that must not happen."""
 
 
-class Player:
-    """A scheduler for a minute: a view, and questions to the gateway."""
-
-    def __init__(self, publisher: Publisher) -> None:
-        self.publisher = publisher
-        self.clock = SystemClock()
-        self.view: View[Any] = View(_KINDS, _decode, self)
-        self.outcomes: dict[str, AnyOutcome] = {}
-        self._asked = 0
-
-    def changed(self, delta: Delta[Any]) -> None:
-        """Nothing to do: the view is looked at when it is shown."""
-
-    def synced(self, kind: str) -> None:
-        """Nothing to do: see `until`."""
-
-    def unreadable(self, message: LogMessage, reason: str) -> None:
-        raise NotAsItShouldBe(f"a fact could not be read: {message.subject}: {reason}")
-
-    def heard(self, outcome: AnyOutcome) -> None:
-        self.outcomes[outcome.intent_id] = outcome
-
-    def envelope(self, job: str) -> dict[str, Any]:
-        self._asked += 1
-        now = self.clock.now().timestamp()
-        return {
-            "id": intent_id("demo", job, self._asked, str(now)),
-            "key": job_key("vcjob", _NAMESPACE, job),
-            "service": "scheduler",
-            "not_after": now + _DEADLINE_S,
-            "sent_at": now,
-        }
-
-    async def ask(self, intent: AnyIntent) -> AnyOutcome:
-        await ask(self.publisher, intent)
-        await until(lambda: intent.id in self.outcomes, "the gateway answers")
-        return self.outcomes[intent.id]
-
-
-async def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait for something that must become true soon."""
-    give_up = time.monotonic() + _DEADLINE_S
-    while not holds():
-        if time.monotonic() > give_up:
-            raise NotAsItShouldBe(f"waited {_DEADLINE_S:g} s in vain until {what}")
-        await asyncio.sleep(0.005)
-
-
-def _decode(token: str, projection: msgspec.Raw) -> Any:
-    return decode_projection(kinds.by_token(token), projection)
-
-
-async def demonstrate(crds: str) -> int:
-    """Run the demonstration on a scratch folder and tidy up."""
+async def demonstrate(crds: str, examples: Path) -> int:
+    """Run the demonstration and tidy up."""
     configure(LogSettings(level=LogLevel.ERROR), service="demo")
     console = Console()
+    started = time.monotonic()
+    said: list[str] = []
     with tempfile.TemporaryDirectory(prefix="stromboli-demo-") as scratch:
         folder = Folder(Path(scratch))
-        installation = folder.open()
-        options = Options(crds=crds, nodes="2")
-        supervisor = Supervisor(folder, lambda line: console.print(f"  [yellow]{line}[/]"))
+        options = Options(crds=crds, nodes="3", rules=str(examples / "rules.yaml"))
+        supervisor = Supervisor(folder, said.append)
+        planned = plan(folder, folder.open(), options)
+        names = ", ".join(one.name for one in planned)
         try:
-            with console.status("starting NATS, an API server, nodes and the gateway"):
-                await supervisor.start(plan(folder, installation, options))
-            console.print(
-                "[bold]1.[/] NATS, an API server, two nodes and the gateway run as processes."
-            )
-            settings = BusSettings(
-                url=nats_url(installation, options),
-                user="scheduler",
-                password=Secret(installation.passwords["scheduler"]),
-            )
-            access = KubeAccess(kubeconfig=str(folder.kubeconfig))
-            async with (
-                connect(settings, "scheduler") as connection,
-                publishing(connection, SystemClock()) as publisher,
-                KubeClient.connect(access) as kube,
-            ):
-                player = Player(publisher)
-                filters = [f"vc.state.{token}.>" for token in (*_KINDS, "sync")]
-                reader = LogReader(
-                    connection,
-                    player.clock,
-                    stream=STATE.name,
-                    filters=filters,
-                    listener=player.view,
-                )
-                outcomes = outcome_reader(connection, player.clock, player.heard)
-                readers = [asyncio.create_task(reader.run()), asyncio.create_task(outcomes.run())]
+            with console.status(f"starting {names}"):
+                await supervisor.start(planned)
+            console.print(f"[bold]{len(planned)} processes are up:[/] {names}")
+            async with KubeClient.connect(KubeAccess(kubeconfig=str(folder.kubeconfig))) as kube:
+                watcher = JobWatcher(kube)
+                watching = asyncio.create_task(watcher.run())
                 try:
-                    await until(lambda: not player.view.unsynced, "the view is synced")
-                    await until(lambda: outcomes.attached, "outcomes are heard")
-                    await _show(console, player, kube, supervisor)
+                    await _show(console, kube, watcher, supervisor, said=said, examples=examples)
                 finally:
-                    for task in readers:
-                        task.cancel()
-                    await asyncio.wait(readers)
+                    watching.cancel()
+                    await asyncio.wait({watching})
+            _check(watcher)
+            console.print(_times(watcher))
         except NotAsItShouldBe as problem:
-            console.print(f"[bold red]not as it should be:[/] {problem}")
+            console.print(f"[bold red]not as it should be:[/] {problem}", soft_wrap=True)
+            for name in ("gateway", "controllers", "scheduler"):
+                tail = folder.log(name).read_text(errors="replace").splitlines()[-5:]
+                console.print(f"[dim]{name}:[/]", *tail, sep="\n  ", markup=False, soft_wrap=True)
             return 1
         finally:
             with console.status("stopping"):
                 await supervisor.stop()
-    console.print("[bold green]All was as it should be.[/]")
+    took = time.monotonic() - started
+    console.print(f"[bold green]All was as it should be.[/] It took {took:.0f} s.")
     return 0
 
 
-async def _show(console: Console, player: Player, kube: KubeClient, supervisor: Supervisor) -> None:
-    pods = await _make_objects(kube)
-    await until(lambda: len(player.view.objects("pod")) == len(pods), "all pods are facts")
-    console.print("[bold]2.[/] What a user created is now facts on the bus:")
-    console.print(_table(player))
+async def _show(
+    console: Console,
+    kube: KubeClient,
+    watcher: JobWatcher,
+    supervisor: Supervisor,
+    *,
+    said: list[str],
+    examples: Path,
+) -> None:
+    for name in _FILES:
+        manifest = yaml.safe_load((examples / name).read_text())
+        await kube.create(kinds.VC_JOB, _NAMESPACE, manifest, field_manager="demo")
+    with Live(console=console, refresh_per_second=8, transient=False) as live:
 
-    bind = BindGang(
-        **player.envelope("hello"),
-        namespace=_NAMESPACE,
-        name="hello",
-        attempt="1",
-        binds=tuple(
-            PodBinding(pod.name, pod.uid, f"node-{index % 2}") for index, pod in enumerate(pods)
-        ),
+        def draw() -> None:
+            news = Text("\n".join(said), style="yellow")
+            live.update(Group(_jobs(watcher), _why(watcher), news, Text()))
+
+        await _until(
+            lambda: all("running" in watcher.story(name).at for name in _COMPLETE),
+            "both gangs run",
+            draw,
+        )
+        said.append("the gateway is killed with -9 while they run")
+        supervisor.kill("gateway")
+        await _until(
+            lambda: (
+                all("ended" in watcher.story(name).at for name in _COMPLETE)
+                and bool(watcher.story(_PENDING).reason)
+            ),
+            "two jobs are complete and the third knows why it waits",
+            draw,
+        )
+        draw()
+
+
+async def _until(holds: Callable[[], bool], what: str, draw: Callable[[], None]) -> None:
+    give_up = time.monotonic() + _DEADLINE_S
+    while not holds():
+        if time.monotonic() > give_up:
+            raise NotAsItShouldBe(f"waited {_DEADLINE_S:g} s in vain until {what}")
+        draw()
+        await asyncio.sleep(0.02)
+
+
+def _check(watcher: JobWatcher) -> None:
+    for name in _COMPLETE:
+        story = watcher.story(name)
+        if story.phase != "Completed":
+            raise NotAsItShouldBe(f"{name} is {story.phase}, not Completed")
+        if missing := [step for step in STEPS if step not in story.at]:
+            raise NotAsItShouldBe(f"{name} was never seen {', '.join(missing)}")
+    if (phase := watcher.story(_PENDING).phase) != "Pending":
+        raise NotAsItShouldBe(f"{_PENDING} is {phase}, not Pending")
+
+
+def _jobs(watcher: JobWatcher) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("JOB", "PHASE"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("MIN", "PENDING", "RUNNING", "SUCCEEDED"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in (*_COMPLETE, _PENDING):
+        story = watcher.story(name)
+        if story.job is not None:
+            table.add_row(name, story.phase or "-", *_counts(story))
+    return table
+
+
+def _why(watcher: JobWatcher) -> Text:
+    reason = watcher.story(_PENDING).reason
+    return Text(f"{_PENDING} waits: {reason}" if reason else "", style="cyan")
+
+
+def _counts(story: JobStory) -> tuple[str, ...]:
+    phases = [pod.status.phase or "Pending" for pod in story.pods.values()]
+    counted = (str(phases.count(phase)) for phase in ("Pending", "Running", "Succeeded"))
+    return (str(story.job.spec.min_available), *counted)
+
+
+def _times(watcher: JobWatcher) -> Table:
+    table = Table(
+        title="Where the time went (milliseconds after the step before)",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 3, 0, 0),
     )
-    started = time.perf_counter()
-    outcome = await player.ask(bind)
-    answered_ms = (time.perf_counter() - started) * 1000
-    if not isinstance(outcome, GangBound) or not all(pod.bound for pod in outcome.pods):
-        raise NotAsItShouldBe(f"the gang was not bound: {outcome}")
-    await until(lambda: all(_node(player, pod.name) for pod in pods), "the view shows the binds")
-    seen_ms = (time.perf_counter() - started) * 1000
-    console.print(
-        f"[bold]3.[/] A scheduler asked to bind the gang of {len(pods)}: bound and answered in "
-        f"{answered_ms:.1f} ms, back as facts after {seen_ms:.1f} ms."
-    )
-    console.print(_table(player))
-
-    forbidden = DeleteObject(
-        **player.envelope("hello"),
-        kind="pod",
-        namespace=_NAMESPACE,
-        name=pods[0].name,
-        uid=pods[0].uid,
-    )
-    console.print("[bold]4.[/] It asked for something that is not its business:")
-    try:
-        async with asyncio.timeout(2):
-            answer = await player.ask(forbidden)
-    except (TimeoutError, BusError):
-        pass  # the question never got onto the bus
-    else:
-        raise NotAsItShouldBe(f"NATS let a forbidden question through: {answer}")
-    console.print("   NATS refused the question itself: the scheduler may not publish it.")
-
-    supervisor.kill("gateway")
-    await kube.patch(
-        kinds.POD,
-        _NAMESPACE,
-        pods[0].name,
-        {"metadata": {"labels": {"changed": "while-the-gateway-was-dead"}}},
-        patch_type=PatchType.MERGE,
-        field_manager="demo",
-    )
-    console.print("[bold]5.[/] The gateway was killed with -9 and a pod changed meanwhile:")
-    await until(
-        lambda: (
-            "changed" in player.view.objects("pod")[_NAMESPACE, pods[0].name].object.metadata.labels
-        ),
-        "the change made while the gateway was dead is a fact",
-    )
-    console.print("   it was started again, went on where it had stopped, and the change is here.")
-
-
-async def _make_objects(kube: KubeClient) -> list[Written]:
-    container = {
-        "name": "main",
-        "image": "busybox",
-        "command": ["sleep", "3"],
-        "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}},
-    }
-    pods: list[Written] = []
-    for index in range(4):
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"hello-{index}"},
-            "spec": {"schedulerName": "volcano", "containers": [container]},
-        }
-        pods.append(await kube.create(kinds.POD, _NAMESPACE, manifest, field_manager="demo"))
-    return pods
-
-
-def _node(player: Player, pod: str) -> str:
-    entry = player.view.get("pod", _NAMESPACE, pod)
-    return "" if entry is None else entry.object.spec.node_name
-
-
-def _table(player: Player) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 3))
-    for heading in ("   KIND", "NAME", "NODE"):
-        table.add_column(heading)
-    for heading in ("VERSION", "STATE SEQUENCE"):
-        table.add_column(heading, justify="right")
-    for kind in ("node", "pod"):
-        for (_, name), entry in sorted(player.view.objects(kind).items()):
-            node = entry.object.spec.node_name if kind == "pod" else ""
-            table.add_row(
-                f"   {kind}", name, node or "-", entry.resource_version, str(entry.sequence)
-            )
+    table.add_column("JOB")
+    for step in STEPS[1:]:
+        table.add_column(step.upper(), justify="right")
+    for name in _COMPLETE:
+        at = watcher.story(name).at
+        steps = [at[step] for step in STEPS]
+        gaps = (f"{(later - earlier) * 1000:.0f}" for earlier, later in pairwise(steps))
+        table.add_row(name, *gaps)
     return table

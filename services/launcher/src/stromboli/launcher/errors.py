@@ -46,3 +46,10 @@ class NothingHere(LauncherError):
         super().__init__(
             f"there is no Stromboli in {folder}: `stromboli up --dir {folder}` starts one"
         )
+
+
+class NoExamples(LauncherError):
+    """There is nothing to demonstrate."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(f"no example jobs in {folder}: name their folder with --examples")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from stromboli.launcher.errors import NoExamples
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Chosen at the first start on a folder and kept there; a later start may change them."""
@@ -24,7 +26,20 @@ def find_crds(given: Path | None) -> str:
     """The folder given, or `deploy/crds` of a working copy we were installed from."""
     if given is not None:
         return str(given.resolve())
+    found = _in_working_copy("deploy", "crds")
+    return "" if found is None else str(found)
+
+
+def find_examples(given: Path | None) -> Path:
+    """The folder given, or `examples` of a working copy."""
+    found = given.resolve() if given is not None else _in_working_copy("examples")
+    if found is None or not found.is_dir():
+        raise NoExamples(str(found or "examples"))
+    return found
+
+
+def _in_working_copy(*parts: str) -> Path | None:
     for parent in Path(__file__).resolve().parents:
-        if (folder := parent / "deploy" / "crds").is_dir():
-            return str(folder)
-    return ""
+        if (folder := parent.joinpath(*parts)).is_dir():
+            return folder
+    return None

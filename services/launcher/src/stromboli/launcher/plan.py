@@ -45,7 +45,10 @@ def plan(folder: Folder, installation: Installation, options: Options) -> list[P
         planned.append(_nats(folder, installation))
     if not options.kubeconfig:
         planned += [_api(folder, installation, options), _kubelets(folder, options)]
-    planned.append(_service("gateway", folder, installation, options))
+    planned += [
+        _service(name, folder, installation, options)
+        for name in ("gateway", "controllers", "scheduler")
+    ]
     return planned
 
 
