@@ -18,10 +18,10 @@ $(INSTALLED): requirements.txt constraints.txt $(wildcard libs/*/pyproject.toml 
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt -c constraints.txt
 	@touch $@
 
-up: $(INSTALLED) ## Run NATS, the sandbox API server and the gateway on this machine until Ctrl-C
+up: $(INSTALLED) ## Run everything on this machine until Ctrl-C
 	@$(BIN)/stromboli up --dir build/up
 
-demo: $(INSTALLED) ## Watch facts and intents travel between an API server and the bus
+demo: $(INSTALLED) ## Run two jobs and one that is too large, and show where the time went
 	@$(BIN)/stromboli demo
 
 test: $(INSTALLED) ## Run every test that needs nothing but Python
