@@ -1,0 +1,1 @@
+"""What a cycle does, one file per action; `registry` is the list of them."""

@@ -1,0 +1,92 @@
+"""Which jobs a cycle looks at: those that changed, and those that something could have helped.
+
+A job that could not be placed rests until an event of the kind that its explanation names; one
+that holds room for ending pods is looked at every time, because what it holds is only held
+within a cycle.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stromboli.scheduling.cluster import Changes, Cluster
+from stromboli.scheduling.explain import Explanation, Unblock
+from stromboli.scheduling.pods import JobKey
+from stromboli.scheduling.resources import Amounts
+from stromboli.scheduling.sleeping import Sleepers
+
+__all__ = ["Attention"]
+
+
+@dataclass(slots=True)
+class Attention:
+    """Who is awake."""
+
+    cluster: Cluster
+    _sleepers: Sleepers = field(default_factory=Sleepers)
+    _holding: dict[JobKey, None] = field(default_factory=dict[JobKey, None])
+    _due: dict[JobKey, float] = field(default_factory=dict[JobKey, float])
+
+    def awake(self, changes: Changes, now: float, *, everything: bool) -> list[JobKey]:
+        """The jobs to look at now, by name."""
+        if everything or changes.everything:
+            self._sleepers.wake_all()
+            self._due = {key: at for key, at in self._due.items() if at > now}
+            return sorted(self.cluster.jobs)
+        awake = dict(changes.jobs)
+        awake.update(self._holding)
+        for key in [key for key, at in self._due.items() if at <= now]:
+            del self._due[key]
+            awake[key] = None
+        awake.update(dict.fromkeys(self._helped(changes)))
+        for key in awake:
+            self._sleepers.wake(key)
+        return sorted(awake)
+
+    def _helped(self, changes: Changes) -> list[JobKey]:
+        kinds: list[Unblock] = []
+        if changes.nodes:
+            kinds.append(Unblock.NODES)
+        if changes.capacity:
+            kinds.append(Unblock.CAPACITY)
+        if changes.claims or changes.capacity:
+            kinds.append(Unblock.ADMISSION)
+        if changes.queues:
+            kinds.append(Unblock.QUEUE)
+        return self._sleepers.wake_if(kinds, self._could_be_met) if kinds else []
+
+    def _could_be_met(self, need: Amounts) -> bool:
+        """Whether the whole cluster has that much free, or will have."""
+        if not need:
+            return True
+        nodes = self.cluster.nodes
+        nodes.settle()
+        for name, units in need:
+            row = nodes.resources.row(name)
+            if row >= len(nodes.allocatable):
+                return False
+            free = nodes.idle[row] + nodes.releasing[row]
+            if units > int(np.maximum(free, 0).sum()):
+                return False
+        return True
+
+    def rest(self, job: JobKey, explanation: Explanation | None, *, holding: bool) -> None:
+        """The job was looked at; until when need nobody do so again?"""
+        self._holding.pop(job, None)
+        if holding:
+            self._holding[job] = None
+        elif explanation is not None and explanation.unblock not in {Unblock.JOB, Unblock.TIME}:
+            self._sleepers.sleep(job, explanation.unblock, explanation.need)
+
+    def look_at(self, job: JobKey, at: float) -> None:
+        self._due[job] = min(at, self._due.get(job, math.inf))
+
+    @property
+    def next_look(self) -> float:
+        return min(self._due.values(), default=math.inf)
+
+    def forget(self, job: JobKey) -> None:
+        self._sleepers.wake(job)
+        self._holding.pop(job, None)
+        self._due.pop(job, None)

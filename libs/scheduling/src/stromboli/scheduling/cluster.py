@@ -1,0 +1,250 @@
+"""The facts, as the arrays and records that decisions are made from.
+
+Everything in here is a cache of facts and of our own unanswered questions: facts in any order
+lead to the same state. What can't be reckoned with is set aside with its reason, and everything
+else goes on. While facts are taken in, it is noted what they could change.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from stromboli.api.core import Node, Pod, PriorityClass
+from stromboli.api.scheduling import PodGroup, PodGroupPhase, Queue
+from stromboli.contracts.intents import BindGang
+from stromboli.contracts.stimuli import FactChanged
+from stromboli.scheduling.conf import SchedulingConf
+from stromboli.scheduling.errors import BadFact
+from stromboli.scheduling.jobs import ALLOCATED, Job
+from stromboli.scheduling.ledger import Ledger, Promise
+from stromboli.scheduling.nodes import NodeTable, read_node
+from stromboli.scheduling.occupancy import Occupancy, Place
+from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus, read_task
+from stromboli.scheduling.queues import QueueInfo, read_queue
+from stromboli.scheduling.resources import ResourceIndex
+from stromboli.scheduling.trial import Placement
+
+__all__ = ["Changes", "Cluster"]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What may have a different answer now."""
+
+    jobs: dict[JobKey, None] = field(default_factory=dict[JobKey, None])
+    queues: dict[str, None] = field(default_factory=dict[str, None])
+    capacity: bool = False
+    """Room came free, or will soon."""
+    nodes: bool = False
+    claims: bool = False
+    """An admitted job got what it needs, or is gone."""
+    everything: bool = False
+
+    def __bool__(self) -> bool:
+        flags = (self.capacity, self.nodes, self.claims, self.everything)
+        return bool(self.jobs or self.queues) or any(flags)
+
+
+class Cluster:
+    """All that the scheduler knows."""
+
+    def __init__(self, conf: SchedulingConf) -> None:
+        self._scheduler_names = frozenset(conf.scheduler_names)
+        self._default_queue = conf.default_queue
+        self.resources = ResourceIndex()
+        self.nodes = NodeTable(self.resources)
+        self.occupancy = Occupancy(self.nodes)
+        self.ledger = Ledger()
+        self.jobs: dict[JobKey, Job] = {}
+        self.queues: dict[str, QueueInfo] = {}
+        self.set_aside: dict[tuple[str, str, str], str] = {}
+        self.changes = Changes()
+        self.wanting: dict[JobKey, None] = {}
+        """Jobs that were admitted and do not hold their minimum."""
+        self._tasks: dict[PodKey, Task] = {}
+        self._priority_classes: dict[str, PriorityClass] = {}
+
+    def take_changes(self) -> Changes:
+        changes, self.changes = self.changes, Changes()
+        return changes
+
+    # Facts.
+
+    def apply(self, fact: FactChanged) -> None:
+        place = (fact.kind, fact.namespace, fact.name)
+        self.set_aside.pop(place, None)
+        item: Any = fact.after
+        try:
+            match item:
+                case Pod():
+                    self._pod_seen((fact.namespace, fact.name), item)
+                case Node():
+                    self._node_seen(item)
+                case PodGroup():
+                    self._pod_group_changed(fact, item)
+                case Queue():
+                    self.queues[fact.name] = read_queue(item)
+                    self.changes.queues[fact.name] = None
+                case PriorityClass():
+                    self._priority_classes[fact.name] = item
+                    self.changes.everything = True
+                case _:
+                    self._gone(fact)
+        except BadFact as bad:
+            self._gone(fact)
+            self.set_aside[place] = f"{fact.namespace}/{fact.name}: {bad}"
+
+    def _gone(self, fact: FactChanged) -> None:
+        match fact.kind:
+            case "pod":
+                self._pod_gone((fact.namespace, fact.name))
+            case "node":
+                self.nodes.remove(fact.name)
+                self.changes.nodes = True
+            case "vcpodgroup":
+                self._pod_group_changed(fact, None)
+            case "queue":
+                self.queues.pop(fact.name, None)
+                self.changes.queues[fact.name] = None
+            case "priorityclass":
+                self._priority_classes.pop(fact.name, None)
+                self.changes.everything = True
+            case _:
+                pass  # a kind that this core does not read
+
+    def _node_seen(self, node: Node) -> None:
+        facts, allocatable = read_node(node)
+        self.occupancy.node_came(facts, allocatable)
+        self.changes.nodes = self.changes.capacity = True
+
+    def _pod_group_changed(self, fact: FactChanged, pod_group: PodGroup | None) -> None:
+        key = (fact.namespace, fact.name)
+        job = self._job(key)
+        if pod_group is not None and job.uid != pod_group.metadata.uid:
+            job.forget_asked()
+        job.read(pod_group, fact.resource_version)
+        self.changes.jobs[key] = None
+        if pod_group is None:
+            self.changes.claims = True
+            self._forget_if_empty(job)
+
+    def _pod_seen(self, key: PodKey, pod: Pod) -> None:
+        before = self._tasks.get(key)
+        if before is not None and before.uid != pod.metadata.uid:
+            self._pod_gone(key)
+            before = None
+        task = read_task(pod, self._scheduler_names)
+        promise = self.ledger.promise_to(task.uid)
+        if promise is not None:
+            if task.status is TaskStatus.PENDING and not task.node:
+                task = replace(task, status=TaskStatus.BINDING, node=promise.node)
+            else:
+                self.ledger.settle(task.uid)
+        if task.status is TaskStatus.RELEASING:
+            self.ledger.evicted(task.uid)
+        if task == before:
+            return
+        self._tasks[key] = task
+        for resource, _ in task.kind.request:
+            self.resources.row(resource)
+        self._occupy(task)
+        if before is not None and before.group and before.group != task.group:
+            self._leave_job(before)
+        if task.group:
+            self._job(task.job).put(task)
+            self.changes.jobs[task.job] = None
+
+    def _occupy(self, task: Task) -> None:
+        if task.takes_room:
+            ending = task.status is TaskStatus.RELEASING
+            place = Place(task.node, task.kind.request, ending)
+            freed = self.occupancy.occupy(task.uid, place)
+        else:
+            freed = self.occupancy.vacate(task.uid)
+        self.changes.capacity = self.changes.capacity or freed
+
+    def _pod_gone(self, key: PodKey) -> None:
+        task = self._tasks.pop(key, None)
+        if task is None:
+            return
+        self.ledger.settle(task.uid)
+        self.ledger.evicted(task.uid)
+        if self.occupancy.vacate(task.uid):
+            self.changes.capacity = True
+        if task.group:
+            self._leave_job(task)
+
+    def _leave_job(self, task: Task) -> None:
+        job = self._job(task.job)
+        job.drop(task.uid)
+        self.changes.jobs[task.job] = None
+        self._forget_if_empty(job)
+
+    def _job(self, key: JobKey) -> Job:
+        job = self.jobs.get(key)
+        if job is None:
+            job = self.jobs[key] = Job(key)
+        return job
+
+    def _forget_if_empty(self, job: Job) -> None:
+        if job.pod_group is None and not job.tasks:
+            self.jobs.pop(job.key, None)
+            self.wanting.pop(job.key, None)
+
+    # Our own doing.
+
+    def promise(self, intents: list[BindGang], placements: list[Placement]) -> None:
+        """These pods were asked to be bound; until it is settled they count as on their nodes."""
+        facts = self.nodes.facts
+        for placement in placements:
+            for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True):
+                self._replace(replace(task, status=TaskStatus.BINDING, node=facts[slot].name))
+            self.occupancy.occupy_many(
+                [task.uid for task in placement.tasks], placement.slots, placement.kind.request
+            )
+        for intent in intents:
+            job = (intent.namespace, intent.name)
+            self.ledger.promised(
+                intent.id,
+                ((b.uid, Promise((intent.namespace, b.name), job, b.node)) for b in intent.binds),
+            )
+
+    def give_back(self, uid: str) -> None:
+        """The pod was not bound: its room is free, and it waits again."""
+        promise = self.ledger.settle(uid)
+        if promise is None:
+            return
+        self.occupancy.vacate(uid)
+        self.changes.capacity = True
+        self.changes.jobs[promise.job] = None
+        task = self._tasks.get(promise.pod)
+        if task is not None and task.uid == uid:
+            self._replace(replace(task, status=TaskStatus.PENDING, node=""))
+
+    def _replace(self, task: Task) -> None:
+        self._tasks[task.namespace, task.name] = task
+        self._job(task.job).put(task)
+
+    # Derived.
+
+    def queue_name(self, job: Job) -> str:
+        return job.queue or self._default_queue
+
+    def priority_of(self, job: Job) -> int:
+        """The value of the PodGroup's class, else of the default class, else 0."""
+        name = job.pod_group.spec.priority_class_name if job.pod_group else ""
+        named = self._priority_classes.get(name)
+        if named is not None:
+            return named.value
+        defaults = [c.value for c in self._priority_classes.values() if c.global_default]
+        return max(defaults, default=0)
+
+    def note_want(self, job: Job) -> None:
+        """Keep `wanting` true for a job that changed."""
+        admitted = job.phase in {PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING}
+        if job.min_resources and admitted and job.count(*ALLOCATED) < job.min_member:
+            self.wanting[job.key] = None
+        elif job.key in self.wanting:
+            del self.wanting[job.key]
+            self.changes.claims = True

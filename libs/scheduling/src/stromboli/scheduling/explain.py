@@ -1,0 +1,222 @@
+"""Why a job waits: one current reason, how much it is short of, and what would help.
+
+The code is for programs, the sentence for people; Volcano's own wording comes first in a
+PodGroup's condition, because people search for it. What would help is also what wakes the job:
+until then nobody looks at it again.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.plugins.api import Refusal
+from stromboli.scheduling.pods import Task, TaskClass
+from stromboli.scheduling.resources import (
+    PODS,
+    Amounts,
+    BoolPerNode,
+    IntVector,
+    added,
+    readable,
+)
+from stromboli.scheduling.session import Session
+
+__all__ = ["Code", "Explanation", "Unblock", "misplaced", "not_admitted", "not_complete"]
+
+_TOP: Final = 3
+
+
+class Code(StrEnum):
+    """The one reason that counts."""
+
+    MISCONFIGURED = "Misconfigured"
+    GANG_INCOMPLETE = "GangIncomplete"
+    ENQUEUE_WAIT = "EnqueueWait"
+    EXCEEDS_MAX = "ExceedsMax"
+    NODE_FILTER = "NodeFilter"
+    CLUSTER_FULL = "ClusterFull"
+    FRAGMENTED = "Fragmented"
+    WAITING_FOR_RELEASE = "WaitingForRelease"
+    BACKOFF = "Backoff"
+    GANG_EVICTED = "GangEvicted"
+
+
+class Unblock(StrEnum):
+    """What could change the answer."""
+
+    JOB = "its own pods or PodGroup change"
+    QUEUE = "its queue is created or opened"
+    NODES = "a node is added or changed"
+    CAPACITY = "running pods end, or a node is added"
+    ADMISSION = "running pods end, or jobs ahead of it start or go"
+    TIME = "a little time has passed"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a job is not placed."""
+
+    code: Code
+    sentence: str
+    unblock: Unblock
+    short_by: Amounts = ()
+    need: Amounts = ()
+    """What must be free in the whole cluster before room that came free is worth a look."""
+    origin: str = ""
+    """Volcano's words about the pod that found no node."""
+    schedulable: int = 0
+    """How many pending pods had found a node before one did not."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.code.value}: {self.sentence}; it goes on when {self.unblock.value}"
+
+
+def not_complete(contender: Contender) -> Explanation:
+    job = contender.job
+    have, least = contender.valid(), job.min_member
+    missing = [
+        f"{role} {contender.valid(role)} of {number}"
+        for role, number in sorted(job.role_minimums.items())
+        if contender.valid(role) < number
+    ]
+    if have >= least and missing:
+        sentence = f"not enough pods of each task: {', '.join(missing)}"
+    else:
+        sentence = f"{have} of at least {least} pods exist and can still run"
+    return Explanation(Code.GANG_INCOMPLETE, sentence, Unblock.JOB)
+
+
+def not_admitted(session: Session, contender: Contender, refusal: Refusal) -> Explanation:
+    """The cluster is spoken for, or too small."""
+    need = tuple(pair for pair in contender.job.min_resources if pair[0] != PODS)
+    total, _ = session.totals()
+    too_much = _beyond(need, total)
+    if too_much:
+        sentence = (
+            f"it needs at least {readable(need)}, the whole cluster lacks {readable(too_much)}"
+        )
+        return Explanation(Code.EXCEEDS_MAX, sentence, Unblock.NODES, too_much)
+    sentence = f"{refusal.message}: short of {readable(refusal.short_by)}"
+    return Explanation(Code.ENQUEUE_WAIT, sentence, Unblock.ADMISSION, refusal.short_by)
+
+
+def misplaced(session: Session, contender: Contender, task: Task) -> Explanation:
+    """A pod found no node. Look before the trial is rolled back: what the gang took counts."""
+    kind = task.kind
+    feasible = session.feasible(kind)
+    schedulable = sum(contender.placed.values()) + sum(contender.pipelined.values())
+    origin = f"{task.name}: {_fit_error(session, kind, feasible)}"
+    code, sentence, unblock, short_by, need = _judge(session, contender, task, feasible)
+    return Explanation(
+        code,
+        sentence,
+        unblock,
+        short_by=short_by,
+        need=need,
+        origin=origin,
+        schedulable=schedulable,
+    )
+
+
+def _judge(
+    session: Session, contender: Contender, task: Task, feasible: BoolPerNode
+) -> tuple[Code, str, Unblock, Amounts, Amounts]:
+    kind, resources = task.kind, session.nodes.resources
+    if not len(session.nodes):
+        return Code.NODE_FILTER, "there are no nodes", Unblock.NODES, (), ()
+    if not feasible.any():
+        counts = _rejections(session, kind)
+        top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
+        said = ", ".join(f"{number} {reason}" for reason, number in top)
+        return Code.NODE_FILTER, f"no node is suitable: {said}", Unblock.NODES, (), ()
+    request = resources.vector(kind.request)
+    offered = session.allocatable[:, feasible]
+    if not (request[:, None] <= offered).all(axis=0).any():
+        largest = offered.max(axis=1)
+        short_by = resources.amounts(request - largest)
+        sentence = f"a pod needs {readable(_wanted(kind))}, no suitable node is that large"
+        if short_by:
+            sentence += f" (the largest lacks {readable(short_by)})"
+        return Code.EXCEEDS_MAX, sentence, Unblock.NODES, short_by, ()
+    need, missing = _need(contender, task)
+    suitable = _suitable(session, contender)
+    total: IntVector = session.allocatable[:, suitable].sum(axis=1)
+    too_much = resources.amounts(resources.vector(need) - total)
+    if too_much:
+        sentence = (
+            f"it needs {readable(need)} at once, all suitable nodes lack {readable(too_much)}"
+        )
+        return Code.EXCEEDS_MAX, sentence, Unblock.NODES, too_much, ()
+    idle = np.maximum(session.trial.idle[:, suitable], 0).sum(axis=1)
+    short_by = resources.amounts(resources.vector(missing) - idle)
+    if short_by:
+        sentence = f"it needs {readable(need)} at once, short of {readable(short_by)}"
+        return Code.CLUSTER_FULL, sentence, Unblock.CAPACITY, short_by, need
+    placed = sum(contender.placed.values())
+    sentence = (
+        f"enough is free in all, but no node has {readable(_wanted(kind))} left for one more pod "
+        f"({placed} of those needed have found a place)"
+    )
+    return Code.FRAGMENTED, sentence, Unblock.CAPACITY, (), need
+
+
+def _need(contender: Contender, task: Task) -> tuple[Amounts, Amounts]:
+    """What must be placed before the gang may start, and the part that has found no place.
+
+    For a gang that runs already it is its next pod.
+    """
+    if not contender.deficit:
+        return task.kind.request, task.kind.request
+    already = sum(contender.placed.values()) + sum(contender.pipelined.values())
+    number = already + contender.deficit
+    return (
+        added(task.kind.request for task in contender.waiting[:number]),
+        added(task.kind.request for task in contender.waiting[already:number]),
+    )
+
+
+def _suitable(session: Session, contender: Contender) -> BoolPerNode:
+    mask = np.zeros(len(session.nodes), dtype=np.bool_)
+    for kind in dict.fromkeys(task.kind for task in (*contender.waiting, *contender.best_effort)):
+        mask |= session.feasible(kind)
+    return mask
+
+
+def _rejections(session: Session, kind: TaskClass) -> dict[str, int]:
+    """Nodes by the first filter they fail."""
+    counts: dict[str, int] = {}
+    left = np.ones(len(session.nodes), dtype=np.bool_)
+    for verdict in session.verdicts(kind):
+        failed = int((left & ~verdict.passes).sum())
+        if failed:
+            counts[verdict.reason] = counts.get(verdict.reason, 0) + failed
+        left &= verdict.passes
+    return counts
+
+
+def _fit_error(session: Session, kind: TaskClass, feasible: BoolPerNode) -> str:
+    counts = _rejections(session, kind)
+    left = feasible.copy()
+    for name, units in kind.request:
+        lacking = left & (session.trial.idle[session.nodes.resources.row(name)] < units)
+        failed = int(lacking.sum())
+        if failed:
+            reason = "node(s) pod number exceeded" if name == PODS else f"Insufficient {name}"
+            counts[reason] = counts.get(reason, 0) + failed
+        left &= ~lacking
+    said = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
+    return f"0/{len(session.nodes)} nodes are unavailable: {said}."
+
+
+def _wanted(kind: TaskClass) -> Amounts:
+    return tuple(pair for pair in kind.request if pair[0] != PODS) or kind.request
+
+
+def _beyond(need: Amounts, have: dict[str, int]) -> Amounts:
+    return tuple(
+        (name, units - have.get(name, 0)) for name, units in need if units > have.get(name, 0)
+    )

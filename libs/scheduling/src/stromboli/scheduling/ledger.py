@@ -1,0 +1,90 @@
+"""What was asked for and is not seen yet: nodes promised to pods, pods told to go.
+
+A promise takes room like a pod on the node does. It ends when the pod's own fact shows where
+it is, when the gateway says that the pod was not bound, or when nobody answered in time; only
+then is the room free again. So the scheduler never promises the same room twice.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stromboli.scheduling.pods import JobKey, PodKey
+
+__all__ = ["Ledger", "Promise"]
+
+
+class Promise(msgspec.Struct, frozen=True, gc=False):
+    """A pod, and the node that was asked for it."""
+
+    pod: PodKey
+    job: JobKey
+    node: str
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Open promises by pod uid, and which intent made them."""
+
+    _promises: dict[str, Promise] = field(default_factory=dict[str, Promise])
+    _by_intent: dict[str, tuple[JobKey, list[str]]] = field(
+        default_factory=dict[str, tuple[JobKey, list[str]]]
+    )
+    _per_job: dict[JobKey, int] = field(default_factory=dict[JobKey, int])
+    _evictions: dict[str, None] = field(default_factory=dict[str, None])
+    """Uids of pods that were told to go and are still there."""
+    _eviction_of: dict[str, tuple[JobKey, str]] = field(
+        default_factory=dict[str, tuple[JobKey, str]]
+    )
+
+    def __len__(self) -> int:
+        return len(self._promises)
+
+    def promise_to(self, uid: str) -> Promise | None:
+        return self._promises.get(uid)
+
+    def owes(self, job: JobKey) -> bool:
+        """Whether the job has pods whose binding is not settled."""
+        return job in self._per_job
+
+    def promised(self, intent_id: str, promises: Iterable[tuple[str, Promise]]) -> None:
+        for uid, promise in promises:
+            self._promises[uid] = promise
+            self._per_job[promise.job] = self._per_job.get(promise.job, 0) + 1
+            self._by_intent.setdefault(intent_id, (promise.job, []))[1].append(uid)
+
+    def settle(self, uid: str) -> Promise | None:
+        """The promise is kept or void; None if there was none."""
+        promise = self._promises.pop(uid, None)
+        if promise is not None:
+            number = self._per_job[promise.job] - 1
+            if number:
+                self._per_job[promise.job] = number
+            else:
+                del self._per_job[promise.job]
+        return promise
+
+    def close(self, intent_id: str) -> tuple[JobKey, list[str]] | None:
+        """The intent has ended: whose pods it was about, and their uids, settled or not."""
+        return self._by_intent.pop(intent_id, None)
+
+    # Evictions.
+
+    def evicting(self, intent_id: str, job: JobKey, uid: str) -> None:
+        self._evictions[uid] = None
+        self._eviction_of[intent_id] = (job, uid)
+
+    def is_evicting(self, uid: str) -> bool:
+        return uid in self._evictions
+
+    def evicted(self, uid: str) -> None:
+        """The pod is ending, or gone."""
+        self._evictions.pop(uid, None)
+
+    def close_eviction(self, intent_id: str, *, done: bool) -> JobKey | None:
+        """The intent has ended; whose pod it was about. One that was not done can be repeated."""
+        job, uid = self._eviction_of.pop(intent_id, (None, ""))
+        if not done:
+            self._evictions.pop(uid, None)
+        return job

@@ -1,0 +1,23 @@
+"""Read a plugin's arguments into its Struct; a misspelt key is refused at start."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from stromboli.scheduling.errors import BadConfiguration
+
+__all__ = ["read_arguments"]
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def read_arguments(plugin: str, type_: type[S], given: Mapping[str, Any]) -> S:
+    known = [field.encode_name for field in msgspec.structs.fields(type_)]
+    for name in given:
+        if name not in known:
+            raise BadConfiguration(f"the argument of {plugin}", name, known or ("none",))
+    try:
+        return msgspec.convert(dict(given), type_)
+    except msgspec.ValidationError as fault:
+        raise BadConfiguration(f"an argument of {plugin}", str(fault), known) from fault

@@ -1,0 +1,227 @@
+"""Pods as tasks: what each asks for, what it insists on, and how far it has come.
+
+Pods with the same requests and constraints share one `TaskClass`: they have the same feasible
+nodes and the same scores, and are placed together. The class is a value, so that what was
+computed for it once is found again, whichever pod asks.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import msgspec
+
+from stromboli.api.core import Container, NodeSelector, Pod, Toleration
+from stromboli.api.fieldtypes import QuantityText
+from stromboli.api.wellknown import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
+from stromboli.scheduling.resources import PODS, Amounts, added, amounts_of, larger
+
+__all__ = ["JobKey", "PodKey", "Task", "TaskClass", "TaskStatus", "read_task"]
+
+JobKey: TypeAlias = tuple[str, str]
+"""Namespace and name of a PodGroup."""
+PodKey: TypeAlias = tuple[str, str]
+
+_ONE_POD: Final[Amounts] = ((PODS, 1),)
+_NO_INDEX: Final = 1 << 62
+
+
+class TaskStatus(StrEnum):
+    """Volcano's names: they appear in messages that people search for."""
+
+    PENDING = "Pending"
+    BINDING = "Binding"
+    BOUND = "Bound"
+    RUNNING = "Running"
+    RELEASING = "Releasing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+_BY_PHASE: Final = {
+    "Running": TaskStatus.RUNNING,
+    "Succeeded": TaskStatus.SUCCEEDED,
+    "Failed": TaskStatus.FAILED,
+    "Unknown": TaskStatus.UNKNOWN,
+}
+_ENDED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+
+class TaskClass(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """What pods have in common that one placement can serve."""
+
+    request: Amounts
+    """With one pod among them."""
+    node_selector: tuple[tuple[str, str], ...] = ()
+    required: NodeSelector | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def is_best_effort(self) -> bool:
+        """Asks for nothing but a place; backfill places it, allocate does not."""
+        return self.request == _ONE_POD
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod as the scheduler sees it. A changed pod is a new Task."""
+
+    namespace: str
+    name: str
+    uid: str
+    group: str
+    """The PodGroup that we place it with; empty for a pod that only takes room."""
+    role: str
+    kind: TaskClass
+    status: TaskStatus
+    node: str
+    priority: int
+    created: str
+    bound_at: str
+    gated: bool
+
+    @property
+    def job(self) -> JobKey:
+        return (self.namespace, self.group)
+
+    @property
+    def takes_room(self) -> bool:
+        return bool(self.node) and self.status not in _ENDED
+
+    @property
+    def order(self) -> tuple[int, str, str]:
+        """Among tasks of equal priority: by index, then age, then name."""
+        return (_index(self.name), self.created, self.name)
+
+
+def _index(pod_name: str) -> int:
+    """`job-role-7` is number 7; names of fewer parts have no number."""
+    parts = pod_name.split("-")
+    last = parts[-1]
+    return int(last) if len(parts) >= 3 and last.isdecimal() and len(last) < 18 else _NO_INDEX
+
+
+def read_task(pod: Pod, scheduler_names: frozenset[str]) -> Task:
+    """Raises BadFact for requests that can't be reckoned with."""
+    spec, metadata = pod.spec, pod.metadata
+    annotations = metadata.annotations
+    ours = spec.scheduler_name in scheduler_names
+    group = annotations.get(GROUP_NAME) or annotations.get(VOLCANO_GROUP_NAME, "")
+    return Task(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        group=group if ours else "",
+        role=annotations.get(TASK_SPEC) or metadata.labels.get(TASK_SPEC, ""),
+        kind=_class_of(pod),
+        status=_status(pod),
+        node=spec.node_name,
+        priority=1 if spec.priority is None else spec.priority,
+        created=metadata.creation_timestamp or "",
+        bound_at=_bound_at(pod),
+        gated=bool(spec.scheduling_gates),
+    )
+
+
+def _status(pod: Pod) -> TaskStatus:
+    status = _BY_PHASE.get(pod.status.phase)
+    if status is not None and status in _ENDED:
+        return status
+    if pod.metadata.deletion_timestamp:
+        return TaskStatus.RELEASING
+    if status is not None:
+        return status
+    return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
+
+
+def _bound_at(pod: Pod) -> str:
+    if not pod.spec.node_name:
+        return ""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True":
+            return condition.last_transition_time or ""
+    return ""
+
+
+def _class_of(pod: Pod) -> TaskClass:
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    return _interned(
+        TaskClass(
+            request=_request(pod),
+            node_selector=tuple(sorted(spec.node_selector.items())),
+            required=(
+                affinity.required_during_scheduling_ignored_during_execution if affinity else None
+            ),
+            tolerations=spec.tolerations,
+        )
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _interned(kind: TaskClass) -> TaskClass:
+    # Comparing a class with itself is then a comparison of addresses.
+    return kind
+
+
+_Resources: TypeAlias = tuple[tuple[str, QuantityText], ...]
+_Asking: TypeAlias = tuple[_Resources, _Resources, bool]
+"""Limits, requests, and whether it is a sidecar."""
+
+
+def _request(pod: Pod) -> Amounts:
+    """What the pod needs at its peak."""
+    spec = pod.spec
+    of_pod = spec.resources.requests if spec.resources is not None else {}
+    return _peak(
+        tuple(_asking(container) for container in spec.containers),
+        tuple(_asking(container) for container in spec.init_containers),
+        tuple(of_pod.items()),
+        tuple(spec.overhead.items()),
+    )
+
+
+def _asking(container: Container) -> _Asking:
+    resources = container.resources
+    return (
+        tuple(resources.limits.items()),
+        tuple(resources.requests.items()),
+        container.restart_policy == "Always",
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _peak(
+    containers: tuple[_Asking, ...],
+    init_containers: tuple[_Asking, ...],
+    of_pod: _Resources,
+    overhead: _Resources,
+) -> Amounts:
+    """Its containers together, or an init container alone, whichever is more.
+
+    A sidecar (an init container that stays) counts with the containers, and with every init
+    container after it. Kubernetes' pod-level requests, where given, speak for all of them.
+    Very many pods have very few distinct requests, hence the cache.
+    """
+    together = added(_asked(one) for one in containers)
+    starting: Amounts = ()
+    sidecars: Amounts = ()
+    for one in init_containers:
+        with_sidecars = added((sidecars, _asked(one)))
+        starting = larger(starting, with_sidecars)
+        if one[2]:
+            sidecars = with_sidecars
+    together = larger(added((together, sidecars)), starting)
+    named = dict(together) | dict(_amounts(of_pod))
+    return added((tuple(named.items()), _amounts(overhead), _ONE_POD))
+
+
+def _asked(one: _Asking) -> Amounts:
+    """A limit stands in for a request that is absent, as the API server fills it in."""
+    limits, requests, _ = one
+    return _amounts((*limits, *requests))
+
+
+def _amounts(resources: Iterable[tuple[str, QuantityText]]) -> Amounts:
+    return amounts_of("a pod", dict(resources))

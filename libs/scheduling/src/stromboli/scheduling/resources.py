@@ -1,0 +1,144 @@
+"""Amounts of resources: as sorted pairs in objects, as rows in arrays.
+
+An amount is a whole number of base units (`stromboli.api.resources`). Pairs are immutable and
+ordered by name, so that equal requests are equal keys; rows are numbered in the order in which
+names were first met, so nothing may depend on a row's number but what looks it up here.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stromboli.api.errors import QuantityError
+from stromboli.api.fieldtypes import QuantityText
+from stromboli.api.resources import from_base_units, to_base_units
+from stromboli.scheduling.errors import BadFact
+
+__all__ = [
+    "CPU",
+    "MEMORY",
+    "NOTHING",
+    "PODS",
+    "Amounts",
+    "BoolPerNode",
+    "FloatPerNode",
+    "IntMatrix",
+    "IntVector",
+    "ResourceIndex",
+    "added",
+    "amounts_of",
+    "is_on_nodes",
+    "larger",
+    "readable",
+    "times",
+]
+
+Amounts: TypeAlias = tuple[tuple[str, int], ...]
+IntVector: TypeAlias = NDArray[np.int64]
+IntMatrix: TypeAlias = NDArray[np.int64]
+FloatPerNode: TypeAlias = NDArray[np.float64]
+BoolPerNode: TypeAlias = NDArray[np.bool_]
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+NOTHING: Final[Amounts] = ()
+
+_MOST_UNITS: Final = 2**53
+"""8 PiB in one object: more is a slip of the pen, and sums of it would not fit in int64."""
+_PLAIN_NAMES: Final = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
+_NODE_PREFIXES: Final = ("hugepages-", "attachable-volumes-")
+
+
+def is_on_nodes(resource: str) -> bool:
+    """Whether nodes have it: a quota name such as `requests.cpu` or `count/pods` is not there."""
+    if resource in _PLAIN_NAMES or resource.startswith(_NODE_PREFIXES):
+        return True
+    return "/" in resource and not resource.startswith(("count/", "requests.", "limits."))
+
+
+def amounts_of(what: str, resources: Mapping[str, QuantityText]) -> Amounts:
+    """The amounts in a resource list, without zeroes and without names that no node has."""
+    found: list[tuple[str, int]] = []
+    for name, quantity in resources.items():
+        if not is_on_nodes(name):
+            continue
+        try:
+            units = to_base_units(name, quantity)
+        except QuantityError as fault:
+            raise BadFact(what, f"{name}: {fault}") from fault
+        if not 0 <= units <= _MOST_UNITS:
+            raise BadFact(what, f"{name} is {quantity!r}, expected 0 to 8Pi")
+        if units:
+            found.append((name, units))
+    found.sort()
+    return tuple(found)
+
+
+def added(parts: Iterable[Amounts]) -> Amounts:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, units in part:
+            total[name] = total.get(name, 0) + units
+    return tuple(sorted(total.items()))
+
+
+def larger(one: Amounts, other: Amounts) -> Amounts:
+    """Per resource the larger amount."""
+    most = dict(one)
+    for name, units in other:
+        most[name] = max(units, most.get(name, 0))
+    return tuple(sorted(most.items()))
+
+
+def times(amounts: Amounts, count: int) -> Amounts:
+    return tuple((name, units * count) for name, units in amounts)
+
+
+def readable(amounts: Amounts) -> str:
+    """For people: `2 cpu, 4Gi memory`."""
+    return ", ".join(f"{_shown(name, units)} {name}" for name, units in amounts)
+
+
+def _shown(name: str, units: int) -> str:
+    if name == MEMORY or name.startswith("hugepages-"):
+        for power, suffix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
+            if units >= 1 << power:
+                return f"{round(units / (1 << power), 2):g}{suffix}"
+    return str(from_base_units(name, units))
+
+
+class ResourceIndex:
+    """Which row of the arrays a resource has; grows when a new name is met."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._rows: dict[str, int] = {}
+        for name in (CPU, MEMORY, PODS):
+            self.row(name)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def row(self, name: str) -> int:
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = len(self.names)
+            self.names.append(name)
+        return row
+
+    def vector(self, amounts: Amounts) -> IntVector:
+        """The amounts by row; meets new names first, so that the vector has room for them."""
+        rows = [self.row(name) for name, _ in amounts]
+        vector = np.zeros(len(self.names), dtype=np.int64)
+        for row, (_, units) in zip(rows, amounts, strict=True):
+            vector[row] = units
+        return vector
+
+    def amounts(self, vector: IntVector) -> Amounts:
+        """The positive entries of a vector, by name."""
+        return tuple(
+            sorted((self.names[row], int(vector[row])) for row in np.flatnonzero(vector > 0))
+        )

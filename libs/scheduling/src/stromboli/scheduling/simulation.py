@@ -1,0 +1,212 @@
+"""A cluster that does what the core asks, at once and in memory.
+
+It stands where API server, gateway and bus stand otherwise: objects in, facts to the core,
+intents applied, outcomes and new facts back, until nothing more is asked. Time is a number that
+moves only when told to. Binds may be refused by a rule, to see what the core makes of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from stromboli.api.kinds import KINDS, kind_of
+from stromboli.api.meta import KubeObject
+from stromboli.api.scheduling import PodGroup, PodGroupStatus
+from stromboli.contracts.intents import BindGang, EvictPod, Intent, PatchObject, PodBinding, Verb
+from stromboli.contracts.outcomes import Applied, GangBound, PodBound, Reason
+from stromboli.contracts.records import HistoryRecorded
+from stromboli.contracts.stimuli import (
+    Core,
+    FactChanged,
+    Instruction,
+    OutcomeHeard,
+    Ready,
+    Stimulus,
+    WakeAt,
+    WokeUp,
+)
+
+__all__ = ["Simulation"]
+
+Place: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+_MOST_ROUNDS = 10_000
+
+
+@dataclass(slots=True)
+class Simulation:
+    """One cluster and the core that decides about it."""
+
+    core: Core
+    now: float = 1_893_456_000.0
+    may_bind: Callable[[PodBinding], bool] = lambda _: True
+    objects: dict[Place, Any] = field(default_factory=dict[Place, Any])
+    intents: list[Intent] = field(default_factory=list[Intent])
+    """Everything that was asked, in order."""
+    history: list[HistoryRecorded] = field(default_factory=list[HistoryRecorded])
+    binds: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    _version: int = 0
+    _versions: dict[Place, int] = field(default_factory=dict[Place, int])
+    _stimuli: list[Stimulus] = field(default_factory=list[Stimulus])
+    _wake_at: float = float("inf")
+    _started: bool = False
+
+    # What happens to the cluster.
+
+    def put(self, item: KubeObject) -> None:
+        """An object appears or changes."""
+        metadata = item.metadata
+        place = (kind_of(item).token, metadata.namespace, metadata.name)
+        before = self.objects.get(place)
+        self.objects[place] = item
+        self._version += 1
+        self._versions[place] = self._version
+        self._stimuli.append(self._fact(place, item, before=before))
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        place = (kind, namespace, name)
+        last = self.objects.pop(place)
+        self._version += 1
+        self._versions[place] = self._version
+        self._stimuli.append(self._fact(place, None, before=last, last=last))
+
+    def get(self, kind: str, namespace: str, name: str) -> Any:
+        return self.objects[kind, namespace, name]
+
+    def _fact(
+        self, place: Place, after: Any, *, before: Any = None, last: Any = None
+    ) -> FactChanged:
+        kind, namespace, name = place
+        return FactChanged(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            uid=(after or last).metadata.uid,
+            resource_version=str(self._versions[place]),
+            before=before,
+            after=after,
+            last=last,
+        )
+
+    # Running it.
+
+    def run(self) -> None:
+        """Until the core has nothing more to say now."""
+        if not self._started:
+            self._started = True
+            self._stimuli.append(Ready())
+        for _ in range(_MOST_ROUNDS):
+            if self._wake_at <= self.now:
+                self._wake_at = float("inf")
+                self._stimuli.append(WokeUp())
+            batch, self._stimuli = self._stimuli, []
+            if not batch:
+                return
+            for stimulus in batch:
+                self._perform(self.core.handle(stimulus, now=self.now))
+        raise RuntimeError(f"the core did not come to rest within {_MOST_ROUNDS} rounds")
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, stopping wherever the core wants to be woken."""
+        end = self.now + seconds
+        while self._wake_at <= end:
+            self.now = max(self.now, self._wake_at)
+            self.run()
+        self.now = end
+
+    def restart(self, core: Core) -> None:
+        """A new core learns everything from the facts alone."""
+        self.core = core
+        self._wake_at = float("inf")
+        order = {kind.token: number for number, kind in enumerate(KINDS)}
+        places = sorted(self.objects, key=lambda place: (order[place[0]], place))
+        self._stimuli = [self._fact(place, self.objects[place]) for place in places]
+        self._started = False
+        self.run()
+
+    # What the core asks for.
+
+    def _perform(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case WakeAt(at):
+                    self._wake_at = min(self._wake_at, at)
+                case HistoryRecorded():
+                    self.history.append(instruction)
+                case BindGang():
+                    self.intents.append(instruction)
+                    self._bind(instruction)
+                case PatchObject():
+                    self.intents.append(instruction)
+                    self._patch(instruction)
+                case EvictPod():
+                    self.intents.append(instruction)
+                    self.delete("pod", instruction.namespace, instruction.name)
+                    self._applied(instruction, self._version)
+                case _:
+                    raise TypeError(f"a scheduler does not ask for {instruction!r}")
+
+    def _bind(self, intent: BindGang) -> None:
+        pods: list[PodBound] = []
+        for bind in intent.binds:
+            bound = self.may_bind(bind)
+            if bound:
+                pod = self.get("pod", intent.namespace, bind.name)
+                self.put(replace(pod, spec=replace(pod.spec, node_name=bind.node)))
+                self.binds[intent.namespace, bind.name] = bind.node
+            pods.append(
+                PodBound(
+                    name=bind.name,
+                    uid=bind.uid,
+                    node=bind.node,
+                    bound=bound,
+                    reason=None if bound else Reason.STALE,
+                    message="" if bound else "the rule of the simulation refuses it",
+                )
+            )
+        outcome = GangBound(
+            **_about(intent),
+            namespace=intent.namespace,
+            name=intent.name,
+            attempt=intent.attempt,
+            part=intent.part,
+            parts=intent.parts,
+            pods=tuple(pods),
+        )
+        self._hear(outcome)
+
+    def _patch(self, intent: PatchObject) -> None:
+        item: PodGroup = self.get(intent.kind, intent.namespace, intent.name)
+        body: dict[str, Any] = msgspec.json.decode(intent.patch)["status"]
+        merged = {**msgspec.to_builtins(item.status), **body}
+        left = {key: value for key, value in merged.items() if value is not None}
+        self.put(replace(item, status=msgspec.convert(left, PodGroupStatus)))
+        self._applied(intent, self._version)
+
+    def _applied(self, intent: PatchObject | EvictPod, version: int) -> None:
+        self._hear(
+            Applied(
+                **_about(intent),
+                namespace=intent.namespace,
+                name=intent.name,
+                uid=intent.uid,
+                resource_version=str(version),
+            )
+        )
+
+    def _hear(self, outcome: Applied | GangBound) -> None:
+        self._stimuli.append(OutcomeHeard(outcome))
+
+
+def _about(intent: Intent) -> dict[str, Any]:
+    return {
+        "intent_id": intent.id,
+        "service": intent.service,
+        "verb": Verb(intent.verb),
+        "kind": intent.kind,
+        "key": intent.key,
+    }

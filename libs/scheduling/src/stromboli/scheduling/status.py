@@ -1,0 +1,188 @@
+"""A PodGroup's phase, conditions and counts, with Volcano's reasons and wording.
+
+Nothing here writes: it says what the status should be. A condition whose words alone would
+change is left as it stands for a few seconds, because amounts that are free change with every
+pod and nobody reads that fast.
+"""
+
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from stromboli.api.errors import TimestampError
+from stromboli.api.scheduling import (
+    PodGroupCondition,
+    PodGroupConditionType,
+    PodGroupPhase,
+    PodGroupStatus,
+)
+from stromboli.api.timestamps import format_time, parse_time
+from stromboli.scheduling.explain import Explanation
+from stromboli.scheduling.jobs import READY, Job
+from stromboli.scheduling.pods import TaskStatus
+
+__all__ = ["fit_error", "is_ready", "next_status", "phase_of", "status_patch"]
+
+NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
+READY_REASON: Final = "tasks in gang are ready to be scheduled"
+NOT_READY: Final = "pod group is not ready"
+
+_SCHEDULED: Final = (
+    TaskStatus.RUNNING,
+    TaskStatus.BOUND,
+    TaskStatus.FAILED,
+    TaskStatus.SUCCEEDED,
+)
+_REWORD_AFTER_S: Final = 5.0
+
+
+def next_status(
+    job: Job, *, phase: str, explanation: Explanation | None, now: float
+) -> PodGroupStatus:
+    """The status that the PodGroup should have; `explanation` is why it is not complete."""
+    conditions = job.status.conditions
+    unschedulable = False
+    if explanation is not None and not is_ready(job):
+        if not _is_only_ending(job):
+            unschedulable = bool(job.tasks)
+            conditions = _with(
+                conditions, _unschedulable(job, explanation), job.uid, explanation, now
+            )
+    elif job.tasks and is_ready(job):
+        ready = PodGroupCondition(
+            type=PodGroupConditionType.SCHEDULED, status="True", reason=READY_REASON
+        )
+        conditions = _with(conditions, ready, job.uid, None, now)
+    return PodGroupStatus(
+        phase=phase_of(job, phase, unschedulable=unschedulable),
+        conditions=conditions,
+        running=job.count(TaskStatus.RUNNING),
+        succeeded=job.count(TaskStatus.SUCCEEDED),
+        failed=job.count(TaskStatus.FAILED),
+    )
+
+
+def is_ready(job: Job) -> bool:
+    """Whether the gang's minimum is met by pods that have a place or have finished."""
+    return job.count(*READY) >= job.min_member and all(
+        job.count(*READY, role=role) >= least for role, least in job.role_minimums.items()
+    )
+
+
+def phase_of(job: Job, phase: str, *, unschedulable: bool = False) -> str:
+    """Volcano's, but a job with running pods is not sent back to Pending: it was admitted."""
+    running = job.count(TaskStatus.RUNNING)
+    if running and unschedulable:
+        return PodGroupPhase.UNKNOWN
+    scheduled = job.count(*_SCHEDULED)
+    if job.count(TaskStatus.RELEASING):
+        scheduled += sum(bool(task.node) for task in job.in_status(TaskStatus.RELEASING))
+    if job.tasks and scheduled and scheduled >= job.min_member:
+        ended = job.count(TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+        return PodGroupPhase.COMPLETED if ended == scheduled else PodGroupPhase.RUNNING
+    if running and phase in {PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN}:
+        return phase
+    return phase if phase == PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
+
+
+def fit_error(job: Job, explanation: Explanation) -> str:
+    """`pod group is not ready, 6 Pending, 6 minAvailable; Pending: 3 Schedulable, …`."""
+    text = f"{NOT_READY}, {_histogram({**job.histogram(), 'minAvailable': job.min_member})}"
+    pending = job.count(TaskStatus.PENDING)
+    if pending:
+        schedulable = min(pending, explanation.schedulable)
+        parts = {"Schedulable": schedulable, "Unschedulable": pending - schedulable}
+        text += f"; Pending: {_histogram({k: v for k, v in parts.items() if v})}"
+    if explanation.origin:
+        text += f". Origin reason is {explanation.origin}"
+    return text
+
+
+def _histogram(counts: dict[str, int]) -> str:
+    return ", ".join(sorted(f"{number} {name}" for name, number in counts.items()))
+
+
+def _unschedulable(job: Job, explanation: Explanation) -> PodGroupCondition:
+    if job.tasks:
+        missing = max(0, job.min_member - job.count(*READY) - explanation.schedulable)
+        said = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: "
+        said += fit_error(job, explanation)
+        said = f"{said.rstrip('.')}. {explanation.text}"
+    else:
+        said = explanation.text
+    return PodGroupCondition(
+        type=PodGroupConditionType.UNSCHEDULABLE,
+        status="True",
+        reason=NOT_ENOUGH_RESOURCES,
+        message=said,
+    )
+
+
+def _is_only_ending(job: Job) -> bool:
+    """Pods that are ending would make up the gang: that is an end, not a shortage."""
+    ending = job.count(TaskStatus.RELEASING)
+    return bool(ending) and ending >= job.min_member and not job.count(TaskStatus.PENDING)
+
+
+def _with(
+    conditions: tuple[PodGroupCondition, ...],
+    wanted: PodGroupCondition,
+    uid: str,
+    explanation: Explanation | None,
+    now: float,
+) -> tuple[PodGroupCondition, ...]:
+    """The conditions with this one in the place of its type, or at the end."""
+    moment = datetime.fromtimestamp(now, tz=UTC)
+    stamped = msgspec.structs.replace(
+        wanted,
+        last_transition_time=format_time(moment),
+        transition_id=_transition_id(uid, wanted, moment),
+    )
+    for place, standing in enumerate(conditions):
+        if standing.type == wanted.type:
+            if _is_as_good(standing, wanted, explanation, now):
+                return conditions
+            return (*conditions[:place], stamped, *conditions[place + 1 :])
+    return (*conditions, stamped)
+
+
+def _is_as_good(
+    standing: PodGroupCondition,
+    wanted: PodGroupCondition,
+    explanation: Explanation | None,
+    now: float,
+) -> bool:
+    if (standing.status, standing.reason) != (wanted.status, wanted.reason):
+        return False
+    if standing.message == wanted.message:
+        return True
+    same_code = explanation is not None and f"{explanation.code.value}: " in standing.message
+    return same_code and now - _moment(standing.last_transition_time) < _REWORD_AFTER_S
+
+
+def _moment(text: str | None) -> float:
+    try:
+        return parse_time(text).timestamp() if text else 0.0
+    except TimestampError:
+        return 0.0
+
+
+def _transition_id(uid: str, condition: PodGroupCondition, moment: datetime) -> str:
+    """Looks like Volcano's random one, but is the same for the same decision."""
+    said = f"{uid}/{condition.type}/{condition.message}/{moment.isoformat()}"
+    digits = blake2b(said.encode(), digest_size=16).hexdigest()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def status_patch(status: PodGroupStatus) -> bytes:
+    """A merge patch; counts that are zero are taken out, as Go leaves them out."""
+    body: dict[str, Any] = {
+        "phase": status.phase,
+        "conditions": [msgspec.to_builtins(condition) for condition in status.conditions] or None,
+        "running": status.running or None,
+        "succeeded": status.succeeded or None,
+        "failed": status.failed or None,
+    }
+    return msgspec.json.encode({"status": body})

@@ -1,0 +1,45 @@
+"""What can be set about the scheduler's process; how it schedules is `SchedulingConf`."""
+
+from typing import Annotated
+
+import msgspec
+
+from stromboli.api.wellknown import DEFAULT_QUEUE, SCHEDULER_NAME
+from stromboli.runtime.bus.connection import BusSettings
+from stromboli.runtime.health import HealthSettings
+from stromboli.runtime.logs import LogSettings
+from stromboli.runtime.units import Duration
+from stromboli.scheduling.conf import SchedulingConf
+
+
+class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of `stromboli-scheduler`."""
+
+    bus: BusSettings = BusSettings()
+    health: HealthSettings = HealthSettings(port=8083)
+    log: LogSettings = LogSettings()
+    lease_life: Annotated[
+        Duration,
+        msgspec.Meta(description="how long a silent leader still counts; at least 1s"),
+    ] = Duration(4)
+    safety_every: Annotated[
+        Duration, msgspec.Meta(description="look at every waiting job again, as a safety net")
+    ] = Duration(30)
+    scheduler_names: Annotated[
+        str, msgspec.Meta(description="place pods with one of these schedulerNames, by commas")
+    ] = SCHEDULER_NAME
+    default_queue: Annotated[str, msgspec.Meta(description="queue of PodGroups that name none")] = (
+        DEFAULT_QUEUE
+    )
+    gang_bind_timeout: Annotated[
+        Duration,
+        msgspec.Meta(description="a gang bound only in part for longer is evicted whole"),
+    ] = Duration(30)
+
+    def scheduling(self) -> SchedulingConf:
+        names = (name.strip() for name in self.scheduler_names.split(","))
+        return SchedulingConf(
+            scheduler_names=tuple(name for name in names if name),
+            default_queue=self.default_queue,
+            gang_bind_timeout_s=float(self.gang_bind_timeout),
+        )

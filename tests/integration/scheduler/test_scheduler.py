@@ -1,0 +1,101 @@
+import secrets
+from typing import Any
+
+import pytest
+
+from stromboli.api.wellknown import GROUP_NAME
+from stromboli.testkit.kube_objects import ClusterBuilder, pod_manifest
+from stromboli.testkit.services import ServiceProcess
+from stromboli.testkit.waiting import eventually
+
+pytestmark = pytest.mark.nats
+
+
+async def add_gang(
+    cluster: ClusterBuilder, name: str, size: int, *, queue: str, zone: str, cpu: str = "100m"
+) -> None:
+    spec = {"minMember": size, "queue": queue}
+    await cluster.make("vcpodgroup", {"metadata": {"name": name}, "spec": spec})
+    for number in range(size):
+        manifest = pod_manifest(
+            f"{name}-main-{number}",
+            nodeSelector={"zone": zone},
+            # kube-apiserver taints every new node as not ready, and nobody is there to undo it.
+            tolerations=[{"operator": "Exists"}],
+        )
+        manifest["metadata"]["annotations"] = {GROUP_NAME: name}
+        manifest["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+        await cluster.make("pod", manifest)
+
+
+async def add_node(cluster: ClusterBuilder, zone: str) -> str:
+    """A node that only this test's pods choose: the API server is shared with other tests."""
+    name = f"node-{secrets.token_hex(4)}"
+    await cluster.make(
+        "node",
+        {
+            "metadata": {"name": name, "labels": {"zone": zone}},
+            "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
+        },
+    )
+    return name
+
+
+async def status_of(cluster: ClusterBuilder, name: str) -> dict[str, Any]:
+    found = await cluster.fetch("vcpodgroup", name)
+    assert found is not None
+    return found.get("status") or {}
+
+
+async def test_a_gang_is_admitted_and_bound_whole(
+    scheduler: ServiceProcess, cluster: ClusterBuilder, namespace: str
+):
+    queue = await cluster.queue()
+    nodes = [await add_node(cluster, namespace) for _ in range(2)]
+    await add_gang(cluster, "gang", 4, queue=queue, zone=namespace)
+
+    async def all_are_bound() -> list[str]:
+        pods = [await cluster.fetch("pod", f"gang-main-{number}") for number in range(4)]
+        placed = [pod["spec"].get("nodeName", "") for pod in pods if pod is not None]
+        return placed if len(placed) == 4 and all(placed) else []
+
+    placed = await eventually(all_are_bound, describe="all four pods have a node")
+    assert sorted(set(placed)) == sorted(nodes)
+
+    async def is_running() -> bool:
+        return (await status_of(cluster, "gang")).get("phase") == "Running"
+
+    await eventually(is_running, describe="the PodGroup is Running")
+    conditions = (await status_of(cluster, "gang"))["conditions"]
+    assert conditions[-1]["type"] == "Scheduled"
+    assert conditions[-1]["reason"] == "tasks in gang are ready to be scheduled"
+
+
+async def test_a_gang_that_is_too_large_waits_and_says_why(
+    scheduler: ServiceProcess, cluster: ClusterBuilder, namespace: str
+):
+    queue = await cluster.queue()
+    await add_node(cluster, namespace)
+    await add_gang(cluster, "large", 4, queue=queue, zone=namespace, cpu="1")
+
+    async def explained() -> str:
+        for condition in (await status_of(cluster, "large")).get("conditions", ()):
+            if condition["type"] == "Unschedulable" and "ExceedsMax" in condition["message"]:
+                assert condition["reason"] == "NotEnoughResources"
+                return condition["message"]
+        return ""
+
+    message = await eventually(explained, describe="the reason is in the condition")
+    assert "2/4 tasks in gang unschedulable: pod group is not ready, 4 Pending" in message
+    assert "2 cpu" in message
+    for number in range(4):
+        pod = await cluster.fetch("pod", f"large-main-{number}")
+        assert pod is not None
+        assert "nodeName" not in pod["spec"]
+
+    await add_node(cluster, namespace)
+
+    async def is_running() -> bool:
+        return (await status_of(cluster, "large")).get("phase") == "Running"
+
+    await eventually(is_running, describe="another node lets it run")
