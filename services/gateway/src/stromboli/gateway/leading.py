@@ -130,9 +130,7 @@ class Gateway:
             self._list_again(kind)
 
     def _found_rubbish(self, subject: str, sequence: int, payload: bytes) -> None:
-        letter = Unreadable(
-            STATE.name, self.published.incarnation, subject, sequence, payload
-        )
+        letter = Unreadable(STATE.name, self.published.incarnation, subject, sequence, payload)
         self._rubbish.append(letter)
         self._rubbish_found.set()
 
@@ -149,8 +147,9 @@ class Gateway:
         self.feeds[kind].reflector.request_relist()
 
     async def keep_streams(self) -> None:
-        """Bring the streams to what the contract says: at start, after every reconnect, and
-        now and then, because nobody tells us when one was deleted by hand.
+        """Bring the streams to what the contract says, at start and after every reconnect.
+
+        And now and then: nobody tells us when one was deleted by hand.
         """
         self._streams_wanted.set()
         stop_watching = self.connection.watch_link(
@@ -231,6 +230,7 @@ class Gateway:
             self.office,
             journal=self.journal,
             may_write=lambda: lease.held,
+            compare_again=self._compare_again,
         )
         group.create_task(writer.run(), name="fact writer")
         self.feeds = {kind.token: self._feed(kind, writer, own_writes, places) for kind in WATCHED}

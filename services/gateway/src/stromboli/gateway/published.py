@@ -178,13 +178,8 @@ class Published:
     def found(self, subject: str, sequence: int, payload: bytes) -> str:
         """This is the newest message of the subject, whoever wrote it; returns its kind."""
         self.sequence = max(self.sequence, sequence)
-        try:
-            fact = codec.facts.decode(payload)
-            is_sound = fact.subject() == subject and _is_number(fact.resource_version)
-        except (Undecodable, BadSubject):
-            is_sound = False
-            fact = None
-        if fact is None or not is_sound:
+        fact = sound_fact(subject, payload)
+        if fact is None:
             kind = self._found_unreadable(subject, sequence)
             if kind:
                 self._rubbish(subject, sequence, payload)
@@ -254,8 +249,15 @@ class Published:
         return kind
 
 
-def _is_number(resource_version: str) -> bool:
-    return resource_version.isascii() and resource_version.isdecimal()
+def sound_fact(subject: str, payload: bytes) -> Fact | None:
+    """The fact that stands under this subject; None if it makes no sense there."""
+    try:
+        fact = codec.facts.decode(payload)
+        belongs = fact.subject() == subject
+    except (Undecodable, BadSubject):
+        return None
+    version = fact.resource_version
+    return fact if belongs and version.isascii() and version.isdecimal() else None
 
 
 def _standing(fact: ObjectSeen | ObjectGone, sequence: int) -> Standing:

@@ -3,7 +3,8 @@
 JetStream refuses a write whose expected sequence is not the subject's last one. That makes a
 deposed leader harmless, and it makes order per subject our duty: the next fact of a subject
 waits until its predecessor is acknowledged. While it waits, a newer state of the same object
-takes its place; an end never does.
+takes its place; an end never does. When somebody else was faster (a leader that was deposed a
+moment ago, say), what is newer stays, and the kind is compared as a whole.
 """
 
 import asyncio
@@ -20,11 +21,11 @@ from stromboli.contracts.errors import MessageTooLarge, Undecodable
 from stromboli.contracts.facts import TOMBSTONE_LIFE_S, Fact, ObjectGone, ObjectSeen
 from stromboli.contracts.streams import STATE
 from stromboli.gateway.difference import LAST_KNOWN
-from stromboli.gateway.published import Published
+from stromboli.gateway.published import Published, sound_fact
 from stromboli.gateway.settling import OwnWrites
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError, PublishRefused, WrongLastSequence
-from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.bus.jetstream import JetStream, Stored
 from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.publisher import PubAck, Publisher
 from stromboli.runtime.crashpoints import declare, reach
@@ -52,6 +53,9 @@ class _Lane:
 class FactWriter:
     """Writes facts while we lead."""
 
+    _group: asyncio.TaskGroup
+    """There from `run` on, which is started before anything is written."""
+
     def __init__(
         self,
         publisher: Publisher,
@@ -62,6 +66,7 @@ class FactWriter:
         *,
         journal: Journal,
         may_write: Callable[[], bool],
+        compare_again: Callable[[str], None],
     ) -> None:
         self._publisher = publisher
         self._jetstream = jetstream
@@ -70,10 +75,10 @@ class FactWriter:
         self._office = office
         self._journal = journal
         self._may_write = may_write
+        self._compare_again = compare_again
         self._lanes: dict[str, _Lane] = {}
         self._outstanding: dict[str, int] = {}
         self._drained = asyncio.Event()
-        self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
         """Keep the tasks that carry on after an answer; ends only by cancellation."""
@@ -112,6 +117,9 @@ class FactWriter:
             self._drained.set()
 
     async def _send(self, lane: _Lane, fact: Fact) -> None:
+        if not self._may_write():
+            log.info("fact.abandoned", subject=fact.subject(), reason="no longer leading")
+            return
         if isinstance(fact, ObjectGone) and fact.projection == LAST_KNOWN:
             self._spawn(self._send_with_last_projection(lane, fact))
             return
@@ -169,13 +177,7 @@ class FactWriter:
 
     async def _send_with_last_projection(self, lane: _Lane, fact: ObjectGone) -> None:
         """Complete a tombstone with the projection that stands on STATE."""
-        while True:
-            try:
-                stored = await self._jetstream.last_message(STATE.name, fact.subject())
-                break
-            except BusError as problem:
-                log.debug("fact.waiting", subject=fact.subject(), problem=str(problem))
-                await asyncio.sleep(_RETRY_S)
+        stored = await self._what_stands(fact.subject())
         projection = msgspec.Raw(msgspec.msgpack.encode({}))
         if stored is not None:
             try:
@@ -189,24 +191,15 @@ class FactWriter:
 
     async def _recover(self, lane: _Lane, fact: Fact, problem: BaseException) -> None:
         """Find out what stands there now, and write again if it is not this fact."""
-        subject = fact.subject()
-        contested = isinstance(problem, WrongLastSequence)
         if not isinstance(problem, BusError):
             raise problem
-        if isinstance(problem, PublishRefused) and not contested:
-            log.warning("fact.refused", subject=subject, problem=str(problem))
+        subject = fact.subject()
+        contested = isinstance(problem, WrongLastSequence)
         if contested:
             _repairs.add(1)
-        while True:
-            if not self._may_write():
-                log.info("fact.abandoned", subject=subject, reason="no longer leading")
-                return
-            try:
-                stored = await self._jetstream.last_message(STATE.name, subject)
-                break
-            except BusError as waiting:
-                log.debug("fact.waiting", subject=subject, problem=str(waiting))
-                await asyncio.sleep(_RETRY_S)
+        elif isinstance(problem, PublishRefused):
+            log.warning("fact.refused", subject=subject, problem=str(problem))
+        stored = await self._what_stands(subject)
         if stored is None:
             self._published.lost(fact)
         elif stored.payload == codec.encode(fact):
@@ -214,19 +207,43 @@ class FactWriter:
             return
         else:
             self._published.found(subject, stored.sequence, stored.payload)
+            if _is_newer(stored.payload, fact):
+                self._compare_again(fact.kind)
+                self._next(lane, fact)
+                return
         if not contested:
             await asyncio.sleep(_RETRY_S)
         await self._send(lane, fact)
 
+    async def _what_stands(self, subject: str) -> Stored | None:
+        while True:
+            try:
+                return await self._jetstream.last_message(STATE.name, subject)
+            except BusError as problem:
+                log.debug("fact.waiting", subject=subject, problem=str(problem))
+                await asyncio.sleep(_RETRY_S)
+
     async def _put_aside(self, lane: _Lane, fact: Fact, problem: MessageTooLarge) -> None:
-        letter = Unreadable(
-            STATE.name, self._published.incarnation, fact.subject(), 0, codec.encode(fact)
-        )
-        await self._office.put_aside(letter, str(problem))
+        # It never got a place in the log: the object's own version tells the letters apart.
+        identity, version = "", 0
         if isinstance(fact, ObjectSeen | ObjectGone):
+            identity, version = fact.uid, int(fact.resource_version)
             self._own_writes.never_shows(fact.kind, (fact.namespace, fact.name))
+        letter = Unreadable(STATE.name, identity, fact.subject(), version, codec.encode(fact))
+        await self._office.put_aside(letter, str(problem))
         self._next(lane, fact)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._group is not None:
+        try:
             self._group.create_task(work)
+        except RuntimeError:
+            # Our turn is over: what stands on STATE tells the next one.
+            work.close()
+
+
+def _is_newer(stored: bytes, fact: Fact) -> bool:
+    """Is what stands there a later state of the object's name than this fact?"""
+    known = sound_fact(fact.subject(), stored)
+    if not isinstance(known, ObjectSeen | ObjectGone):
+        return False
+    return int(known.resource_version) > int(fact.resource_version)

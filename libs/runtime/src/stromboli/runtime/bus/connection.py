@@ -10,7 +10,7 @@ timeout when the server dies under them.
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -256,24 +256,25 @@ async def connect(settings: BusSettings, service: str) -> AsyncGenerator[BusConn
     options: dict[str, Any] = {}
     if settings.user:
         options |= {"user": settings.user, "password": settings.password.reveal()}
-    await client.connect(
-        servers=[url.strip() for url in settings.url.split(",")],
-        name=f"stromboli-{service}",
-        inbox_prefix=inbox_prefix(service),
-        pending_size=0,
-        allow_reconnect=True,
-        max_reconnect_attempts=-1,
-        reconnect_time_wait=_RECONNECT_WAIT_S,  # pyright: ignore[reportArgumentType]
-        connect_timeout=_CONNECT_TIMEOUT_S,
-        ping_interval=_PING_INTERVAL_S,
-        max_outstanding_pings=_PINGS_UNANSWERED,
-        error_cb=connection._on_error,  # noqa: SLF001 (same module)
-        reconnected_cb=connection._on_reconnect,  # noqa: SLF001
-        disconnected_cb=connection._on_disconnect,  # noqa: SLF001
-        closed_cb=ending.on_closed,
-        **options,
-    )
     try:
+        connecting = client.connect(
+            servers=[url.strip() for url in settings.url.split(",")],
+            name=f"stromboli-{service}",
+            inbox_prefix=inbox_prefix(service),
+            pending_size=0,
+            allow_reconnect=True,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=_RECONNECT_WAIT_S,  # pyright: ignore[reportArgumentType]
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            ping_interval=_PING_INTERVAL_S,
+            max_outstanding_pings=_PINGS_UNANSWERED,
+            error_cb=connection._on_error,  # noqa: SLF001 (same module)
+            reconnected_cb=connection._on_reconnect,  # noqa: SLF001
+            disconnected_cb=connection._on_disconnect,  # noqa: SLF001
+            closed_cb=ending.on_closed,
+            **options,
+        )
+        await _certainly_cancellable(connecting)
         with ending.explained():
             await connection._listen_for_answers()  # noqa: SLF001
             yield connection
@@ -282,11 +283,25 @@ async def connect(settings: BusSettings, service: str) -> AsyncGenerator[BusConn
         await _close(client)
 
 
+async def _certainly_cancellable(work: Coroutine[Any, Any, None]) -> None:
+    """Await something that may lose a cancellation, as `asyncio.wait_for` does until 3.12."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait([task])
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=0.1)
+    await task
+
+
 async def _close(client: _AbruptClient) -> None:
     """What was handed over reaches the server, if it listens; then the socket goes."""
-    if client.is_connected:
-        with contextlib.suppress(nats.errors.Error, OSError):
-            await client.flush(timeout=_FLUSH_S)
-    if not client.is_closed:
-        client.abandon()
-        await client.close()
+    try:
+        if client.is_connected:
+            with contextlib.suppress(nats.errors.Error, OSError):
+                await client.flush(timeout=_FLUSH_S)
+    finally:
+        if not client.is_closed:
+            client.abandon()
+            await client.close()

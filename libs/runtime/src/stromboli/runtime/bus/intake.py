@@ -60,6 +60,8 @@ class Delivery:
     redelivered: bool
     source: Unreadable
     touched_at: float
+    abandoned: asyncio.Event
+    """Set when the partition is taken over anew: who only waits should stop, it comes again."""
 
 
 class IntentHandler(Protocol):
@@ -259,6 +261,7 @@ class IntentIntake:
             redelivered,
             source,
             self._clock.monotonic(),
+            partition.broken,
         )
         return Item(
             source.sequence, key, delivery, envelope.not_after, parts, sender=envelope.service

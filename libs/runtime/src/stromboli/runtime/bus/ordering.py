@@ -118,13 +118,21 @@ class KeyedQueue(Generic[T]):
             return Batch(key, [self._take(key)])
         group: list[Item[T]] = []
         others: deque[Item[T]] = deque()
+        # A sender speaks in order: when it has gone on, the missing parts will not come, and
+        # one that comes nevertheless must not overtake what was sent before it.
+        has_gone_on = False
         for item in queue:
+            same_sender = item.sender == first.sender
             belongs = item.parts is not None and item.parts.group == first.parts.group
-            (group if belongs and item.sender == first.sender else others).append(item)
-        complete = {i.parts.index for i in group if i.parts} == set(range(first.parts.total))
-        # A sender speaks in order: when it has gone on, the missing parts will not come.
-        overtaken = any(item.sender == first.sender for item in others)
-        if complete or overtaken or now >= first.deadline or self._barrier is not None:
+            if same_sender and belongs and not has_gone_on:
+                group.append(item)
+            else:
+                others.append(item)
+                has_gone_on = has_gone_on or same_sender
+        complete = _is_complete({i.parts.index for i in group if i.parts}, first.parts.total)
+        # Asked this way round, a deadline that is not a number is over, not endless.
+        waits = now < first.deadline and not has_gone_on and self._barrier is None
+        if complete or not waits:
             if others:
                 self._queues[key] = others
             else:
@@ -154,3 +162,8 @@ class KeyedQueue(Generic[T]):
             q[0].deadline for k, q in self._queues.items() if q[0].parts and k not in self._busy
         ]
         return min(waiting, default=None)
+
+
+def _is_complete(indexes: set[int], total: int) -> bool:
+    """Is every part here? `total` is a sender's claim: counting up to it would be a trap."""
+    return len(indexes) == total and all(0 <= index < total for index in indexes)

@@ -21,6 +21,7 @@ from stromboli.runtime.bus.errors import (
     PublishUncertain,
     WrongLastSequence,
 )
+from stromboli.runtime.bus.window import Window
 from stromboli.runtime.clock import Clock
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
@@ -70,7 +71,7 @@ class Publisher:
         self._connection = connection
         self._clock = clock
         self._deadline_s = deadline_s
-        self._slots = asyncio.Semaphore(window)
+        self._window = Window(window)
         self._in_flight: dict[str, _InFlight] = {}
         self._inbox = connection.new_inbox("pub")
         self._next = 0
@@ -125,7 +126,7 @@ class Publisher:
         size = len(payload) + _size_on_the_wire(all_headers)
         if size > self._connection.max_payload:
             raise MessageTooLarge(subject, size, self._connection.max_payload)
-        await self._slots.acquire()
+        await self._window.enter()
         self._next += 1
         token = str(self._next)
         future: asyncio.Future[PubAck] = asyncio.get_running_loop().create_future()
@@ -143,7 +144,7 @@ class Publisher:
         entry = self._in_flight.pop(token, None)
         if entry is None:
             return None
-        self._slots.release()
+        self._window.leave()
         return None if entry.future.done() else entry.future
 
     async def _on_answer(self, message: Msg) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stromboli.contracts.streams import StreamSpec
-from stromboli.runtime.bus.errors import BusError, JetStreamError, StreamMismatch
+from stromboli.runtime.bus.errors import BusError, JetStreamError, NotPermitted, StreamMismatch
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream, StreamInfo
 from stromboli.runtime.logs import get_logger
 
@@ -44,11 +44,6 @@ def stream_config(spec: StreamSpec, *, replicas: int = 1) -> dict[str, Any]:
         config["subject_delete_marker_ttl"] = int(spec.delete_marker_ttl_s * NANOSECONDS)
         # The server's markers are roll-ups of their subject.
         config["allow_rollup_hdrs"] = True
-    if spec.republish is not None:
-        config["republish"] = {
-            "src": spec.republish.source,
-            "dest": spec.republish.destination,
-        }
     return config
 
 
@@ -99,7 +94,10 @@ async def _reconcile_one(jetstream: JetStream, wanted: dict[str, Any]) -> Stream
 
 
 async def wait_for(jetstream: JetStream, specs: Iterable[StreamSpec]) -> None:
-    """Return when all streams exist; says now and then what it is waiting for."""
+    """Return when all streams exist; says now and then what it is waiting for.
+
+    A stream that we may not even look at is an error: waiting would never end.
+    """
     waiting = [spec.name for spec in specs]
     rounds = 0
     while waiting:
@@ -107,6 +105,8 @@ async def wait_for(jetstream: JetStream, specs: Iterable[StreamSpec]) -> None:
         for name in waiting:
             try:
                 await jetstream.stream_info(name)
+            except NotPermitted:
+                raise
             except BusError:
                 missing.append(name)
         waiting = missing

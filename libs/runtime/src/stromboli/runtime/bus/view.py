@@ -3,8 +3,10 @@
 Pure: messages in, deltas out. It is identified by (incarnation, sequence). When the log is not
 the one it has read (made anew, shorter than what was applied, or unread for so long that
 tombstones may be gone), it replays from zero and marks what it meets; what is unmarked is
-swept only when the replay is complete *and* the kind's sync marker is there for this
-incarnation. So an empty STATE never looks like an empty cluster.
+swept only when the replay is complete *and* it has met the kind's sync marker for this
+incarnation *and* it stands at the log's end. So an empty STATE never looks like an empty
+cluster, and a fact that was overtaken by a newer one behind the marker is waited for. What
+stands on the log and can't be read is not gone: the object stays as it was last known.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,9 +15,19 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from stromboli.contracts import codec
-from stromboli.contracts.errors import Undecodable, UnknownTag
-from stromboli.contracts.facts import KindSynced, ObjectGone, ObjectSeen, WatermarkMoved
-from stromboli.contracts.streams import RESUME_LIMIT_S
+from stromboli.contracts.errors import BadSubject, Undecodable, UnknownTag
+from stromboli.contracts.facts import (
+    SYNC_TOKEN,
+    WATERMARK_TOKEN,
+    Fact,
+    KindSynced,
+    ObjectGone,
+    ObjectSeen,
+    WatermarkMoved,
+    object_at,
+)
+from stromboli.contracts.streams import RESUME_LIMIT_S, STATE_SUBJECT
+from stromboli.contracts.subjects import CLUSTER
 from stromboli.runtime.bus.reader import LogMessage, LogPosition
 
 T = TypeVar("T")
@@ -69,9 +81,14 @@ class View(Generic[T]):
         self._observer = observer
         self._incarnation = ""
         self._sequence = 0
+        self._reaches = 0
+        """How far the log went when we last looked, which may be beyond what was applied. A
+        log that ends before it has lost its end: what had been overtaken is back, unread."""
         self._mark = 0
         self._replaying = True
+        self._behind = True
         self._markers: dict[str, str] = {}
+        self._unsettled = False
         self._synced: set[str] = set()
         self.skipped_unknown = 0
 
@@ -106,20 +123,21 @@ class View(Generic[T]):
     # The LogListener protocol.
 
     def attach(self, position: LogPosition) -> int:
-        same_log = position.incarnation == self._incarnation
+        self._behind = True
         if (
-            same_log
-            and position.last_sequence >= self._sequence
+            position.incarnation == self._incarnation
+            and position.last_sequence >= self._reaches
             and position.away_s < RESUME_LIMIT_S
             and not self._replaying
         ):
+            self._reaches = position.last_sequence
             return self._sequence + 1
-        if not same_log:
-            # Markers of another log say nothing about this one.
-            self._markers.clear()
-            self._synced.clear()
+        # Not even a marker of this very log counts before it was met again: it may be lost.
+        self._markers.clear()
+        self._synced.clear()
         self._incarnation = position.incarnation
         self._sequence = 0
+        self._reaches = position.last_sequence
         self._mark += 1
         self._replaying = True
         return 1
@@ -128,48 +146,70 @@ class View(Generic[T]):
         if message.sequence <= self._sequence:
             return
         self._sequence = message.sequence
+        self._reaches = max(self._reaches, message.sequence)
+        self._behind = message.pending > 0
+        self._apply_fact(message)
+        if self._unsettled and not self._behind:
+            self._settle_all()
+
+    def caught_up(self) -> None:
+        self._replaying = False
+        self._behind = False
+        self._settle_all()
+
+    def _apply_fact(self, message: LogMessage) -> None:
         try:
             fact = codec.facts.decode(message.payload)
         except UnknownTag:
             self.skipped_unknown += 1
+            self._keep(message.subject)
             return
         except Undecodable as problem:
             self._observer.unreadable(message, str(problem))
+            self._keep(message.subject)
+            return
+        if not _is_about(fact, message.subject):
+            self._observer.unreadable(message, "it is about something else than its subject")
+            self._keep(message.subject)
             return
         match fact:
             case ObjectSeen() | ObjectGone():
                 self._apply_object(message, fact)
             case KindSynced():
                 self._markers[fact.kind] = fact.incarnation
-                self._settle(fact.kind)
+                self._unsettled = True
             case WatermarkMoved():
                 pass
 
-    def caught_up(self) -> None:
-        self._replaying = False
-        for kind in self._objects:
-            self._settle(kind)
+    def _keep(self, subject: str) -> None:
+        """Something stands there, though we can't read it: what we knew of it is not swept."""
+        try:
+            kind, namespace, name = object_at(subject)
+        except BadSubject:
+            return
+        entry = self._objects.get(kind, {}).get((namespace, name))
+        if entry is not None:
+            entry.mark = self._mark
 
     def _apply_object(self, message: LogMessage, fact: ObjectSeen | ObjectGone) -> None:
         objects = self._objects.get(fact.kind)
         if objects is None:
             return
         key = (fact.namespace, fact.name)
-        try:
-            projection = self._decode(fact.kind, fact.projection)
-        except (msgspec.MsgspecError, ValueError) as problem:
-            self._observer.unreadable(message, f"its projection: {problem}")
-            return
-        entry = Entry(fact.uid, fact.resource_version, message.sequence, projection, self._mark)
+        entry = self._entry(message, fact)
         old = objects.get(key)
         if isinstance(fact, ObjectGone):
             if old is None:
                 return
-            if old.uid != fact.uid:
-                # The tombstone of a successor that came and went while we were not looking.
+            if entry is None or old.uid != fact.uid:
+                # How it ended is unknown, or this is the tombstone of a successor that came
+                # and went while we were not looking: gone it is in any case.
                 entry = old
             del objects[key]
             self._tell(fact.kind, key, old=old, ended=entry)
+            return
+        if entry is None:
+            self._keep(message.subject)
             return
         if old is not None and old.uid != fact.uid:
             self._tell(fact.kind, key, old=old, ended=old)
@@ -177,11 +217,25 @@ class View(Generic[T]):
         objects[key] = entry
         self._tell(fact.kind, key, old=old, new=entry)
 
-    def _settle(self, kind: str) -> None:
-        """Sweep and declare synced, once the replay is over and the marker is of this log."""
-        objects = self._objects.get(kind)
-        if objects is None or self._replaying or self._markers.get(kind) != self._incarnation:
+    def _entry(self, message: LogMessage, fact: ObjectSeen | ObjectGone) -> Entry[T] | None:
+        try:
+            projection = self._decode(fact.kind, fact.projection)
+        except (msgspec.MsgspecError, ValueError) as problem:
+            self._observer.unreadable(message, f"its projection: {problem}")
+            return None
+        return Entry(fact.uid, fact.resource_version, message.sequence, projection, self._mark)
+
+    def _settle_all(self) -> None:
+        if self._replaying:
             return
+        self._unsettled = False
+        for kind in self._objects:
+            if self._markers.get(kind) == self._incarnation:
+                self._settle(kind)
+
+    def _settle(self, kind: str) -> None:
+        """Sweep and declare synced: the kind's marker was met, and nothing is left to read."""
+        objects = self._objects[kind]
         stale = [key for key, entry in objects.items() if entry.mark != self._mark]
         for key in stale:
             old = objects.pop(key)
@@ -200,3 +254,16 @@ class View(Generic[T]):
         ended: Entry[T] | None = None,
     ) -> None:
         self._observer.changed(Delta(kind, key[0], key[1], old, new, ended))
+
+
+def _is_about(fact: Fact, subject: str) -> bool:
+    """Spelt out, because `fact.subject()` checks every token, which takes a replay too long."""
+    match fact:
+        case ObjectSeen() | ObjectGone():
+            name = fact.name.replace(".", "_")
+            place = f"{fact.kind}.{fact.namespace or CLUSTER}.{name}"
+        case KindSynced():
+            place = f"{SYNC_TOKEN}.{CLUSTER}.{fact.kind}"
+        case WatermarkMoved():
+            place = f"{WATERMARK_TOKEN}.{CLUSTER}.{fact.kind}"
+    return subject == STATE_SUBJECT + place

@@ -1,0 +1,205 @@
+import asyncio
+import time
+
+import pytest
+
+from stromboli.contracts.errors import MessageTooLarge
+from stromboli.runtime.bus.errors import (
+    BusDisconnected,
+    BusError,
+    PublishRefused,
+    PublishUncertain,
+    WrongLastSequence,
+)
+from stromboli.runtime.bus.publisher import PubAck, publishing
+from stromboli.testkit.bus_fixtures import Bus, join
+from stromboli.testkit.nats_server import NatsServer
+from stromboli.testkit.waiting import eventually
+
+pytestmark = pytest.mark.nats
+
+
+async def ended(future: "asyncio.Future[PubAck]", within_s: float = 2.0) -> PubAck | BaseException:
+    """How it ended: its acknowledgement, or its problem."""
+    async with asyncio.timeout(within_s):
+        await asyncio.wait([future])
+    return future.exception() or future.result()
+
+
+async def test_a_message_is_acknowledged_with_its_place(bus: Bus):
+    first = await bus.publisher.publish("vc.history.a.b", b"one")
+    second = await bus.publisher.publish("vc.history.a.b", b"two")
+
+    assert first == PubAck("HISTORY", 1)
+    assert second == PubAck("HISTORY", 2)
+
+
+async def test_thousands_are_in_flight_and_all_are_stored_in_order(bus: Bus):
+    futures = [await bus.publisher.send(f"vc.state.pod.a.p{n}", b"x" * 200) for n in range(5000)]
+
+    async with asyncio.timeout(30):
+        await asyncio.wait(futures)
+    assert [future.result().seq for future in futures] == list(range(1, 5001))
+    assert bus.publisher.in_flight == 0
+
+
+async def test_no_more_than_the_window_is_in_flight(nats_server: NatsServer):
+    async with join(nats_server, window=8) as bus:
+        nats_server.pause()
+        sent = [await bus.publisher.send("vc.history.a.b", b"") for _ in range(8)]
+        ninth = asyncio.create_task(bus.publisher.send("vc.history.a.b", b""))
+        await asyncio.sleep(0)
+
+        assert bus.publisher.in_flight == 8
+        assert not ninth.done()
+
+        nats_server.resume()
+        assert all([isinstance(await ended(future), PublishRefused) for future in sent])
+        assert isinstance(await ended(await ninth), PublishRefused)
+
+
+async def test_a_wrong_expectation_is_refused_and_says_so(bus: Bus):
+    ack = await bus.publisher.publish("vc.state.pod.a.b", b"one", expect_last=0)
+
+    with pytest.raises(WrongLastSequence):
+        await bus.publisher.publish("vc.state.pod.a.b", b"two", expect_last=ack.seq + 7)
+    with pytest.raises(WrongLastSequence):
+        await bus.publisher.publish("vc.state.pod.a.b", b"two", expect_last=0)
+
+    stored = await bus.jetstream.last_message("STATE", "vc.state.pod.a.b")
+    assert stored is not None
+    assert stored.payload == b"one"
+
+
+async def test_more_refusals_than_the_window_do_not_stall_the_publisher(
+    bus: Bus, nats_server: NatsServer
+):
+    async with publishing(bus.connection, bus.clock, window=16) as publisher:
+        refused = [await publisher.send("vc.state.pod.a.b", b"", expect_last=99) for _ in range(40)]
+        assert all([isinstance(await ended(future), WrongLastSequence) for future in refused])
+
+        good = [await publisher.publish("vc.state.pod.a.b", b"") for _ in range(40)]
+
+    assert len({ack.seq for ack in good}) == 40
+
+
+async def test_a_message_id_is_stored_once(bus: Bus):
+    first = await bus.publisher.publish("vc.history.a.b", b"", message_id="same")
+    again = await bus.publisher.publish("vc.history.a.b", b"", message_id="same")
+
+    assert (again.seq, again.duplicate) == (first.seq, True)
+
+
+async def test_a_subject_without_a_stream_is_refused(bus: Bus):
+    with pytest.raises(PublishRefused, match="no stream"):
+        await bus.publisher.publish("vc.nothing.here", b"")
+
+
+async def test_a_message_over_the_limit_is_refused_before_it_is_sent(bus: Bus):
+    limit = bus.connection.max_payload
+
+    with pytest.raises(MessageTooLarge):
+        await bus.publisher.publish("vc.history.a.b", bytes(limit + 1))
+    await bus.publisher.publish("vc.history.a.b", bytes(limit))
+    assert bus.publisher.in_flight == 0
+
+
+async def test_headers_count_towards_the_limit(bus: Bus):
+    """The server ends the connection of whoever sends more, so it must not be tried."""
+    limit = bus.connection.max_payload
+    head = len("NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n")
+
+    with pytest.raises(MessageTooLarge):
+        await bus.publisher.publish("vc.state.pod.a.b", bytes(limit - head + 1), expect_last=0)
+    await bus.publisher.publish("vc.state.pod.a.b", bytes(limit - head), expect_last=0)
+    assert bus.connection.connected
+
+
+async def test_what_is_in_flight_when_the_server_dies_is_uncertain(
+    bus: Bus, nats_server: NatsServer
+):
+    nats_server.pause()
+    sent = [await bus.publisher.send("vc.history.a.b", b"%d" % n) for n in range(50)]
+    nats_server.kill()
+
+    ends = [await ended(future) for future in sent]
+
+    assert all(isinstance(end, PublishUncertain) for end in ends), ends
+    assert bus.publisher.in_flight == 0
+
+
+async def test_an_acknowledged_message_survives_the_kill(bus: Bus, nats_server: NatsServer):
+    sent = [await bus.publisher.send("vc.history.a.b", b"%d" % n) for n in range(3000)]
+    await eventually(lambda: sum(future.done() for future in sent) > 500, describe="some answers")
+    nats_server.kill()
+    ends = [await ended(future) for future in sent]
+    await nats_server.start()
+    await eventually(lambda: bus.connection.connected, describe="the reconnect")
+
+    stored = sum(isinstance(end, PubAck) for end in ends)
+    assert 500 < stored <= await bus.messages("HISTORY") <= 3000
+
+
+async def test_while_disconnected_a_publish_fails_at_once_and_nothing_comes_late(
+    bus: Bus, nats_server: NatsServer
+):
+    nats_server.kill()
+    await eventually(lambda: not bus.connection.connected, describe="the link to break")
+    since = time.monotonic()
+    for number in range(20):
+        with pytest.raises(BusDisconnected):
+            await bus.publisher.publish("vc.history.a.b", b"%d" % number)
+    assert time.monotonic() - since < 0.5
+
+    await nats_server.start()
+    await eventually(lambda: bus.connection.connected, describe="the reconnect")
+    ack = await bus.publisher.publish("vc.history.a.b", b"after")
+
+    assert ack.seq == 1
+    assert await bus.messages("HISTORY") == 1
+
+
+async def test_a_silent_server_makes_a_publish_uncertain_within_the_deadline(
+    nats_server: NatsServer,
+):
+    async with join(nats_server, deadline_s=0.4) as bus:
+        nats_server.pause()
+        since = time.monotonic()
+
+        with pytest.raises(PublishUncertain, match=r"none within 0\.4 s"):
+            await bus.publisher.publish("vc.history.a.b", b"")
+
+        assert 0.4 <= time.monotonic() - since < 1.5
+        nats_server.resume()
+
+
+async def test_a_late_answer_to_a_message_that_was_given_up_is_ignored(bus: Bus):
+    async with publishing(bus.connection, bus.clock, window=1, deadline_s=0.05) as publisher:
+        for _ in range(20):
+            sent = await publisher.send("vc.history.a.b", b"")
+            publisher._fail_all("given up")
+            assert isinstance(await ended(sent), PublishUncertain)
+
+        assert (await publisher.publish("vc.history.a.b", b"")).seq > 0
+
+
+async def test_a_cancelled_publish_gives_its_place_back(bus: Bus, nats_server: NatsServer):
+    async with publishing(bus.connection, bus.clock, window=1) as publisher:
+        nats_server.pause()
+        impatient = asyncio.create_task(publisher.publish("vc.history.a.b", b""))
+        await eventually(lambda: publisher.in_flight, describe="the message to be sent")
+        impatient.cancel()
+        nats_server.resume()
+
+        async with asyncio.timeout(2):
+            await publisher.publish("vc.history.a.b", b"")
+
+
+async def test_every_future_ends_when_the_publisher_is_closed(bus: Bus, nats_server: NatsServer):
+    async with publishing(bus.connection, bus.clock) as publisher:
+        nats_server.pause()
+        sent = [await publisher.send("vc.history.a.b", b"") for _ in range(10)]
+
+    assert all(future.done() for future in sent)
+    assert all(isinstance(future.exception(), BusError) for future in sent)
+    nats_server.resume()
