@@ -25,7 +25,7 @@ demo: $(INSTALLED) ## Run two jobs and one that is too large, and show where the
 	@$(BIN)/stromboli demo
 
 test: $(INSTALLED) ## Run every test that needs nothing but Python
-	@$(BIN)/pytest -q -m "not e2e"
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not e2e"
 
 lint: $(INSTALLED) ## Style, types, layers, spelling, generated files
 	@$(BIN)/ruff check .
@@ -49,7 +49,7 @@ e2e-assets: ## Build kube-apiserver and kubectl once, into a cache folder (4 to 
 	@tests/e2e/apiserver/build.sh
 
 e2e: $(INSTALLED) ## Run the tests that need a real kube-apiserver and etcd
-	@$(BIN)/pytest -q -m e2e
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m e2e
 
 clean: ## Remove what was installed and built here
 	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

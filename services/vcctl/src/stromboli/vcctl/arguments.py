@@ -1,0 +1,179 @@
+"""The command line of vcctl: Volcano's flags with Volcano's meanings, and help that teaches.
+
+Volcano's letters are kept even where they surprise: `-n` is the namespace and `-N` the name
+of a job. Flags may stand anywhere behind the command, and are never guessed from their
+beginnings. A wrong line ends with the command's usage and a `Failed to …` sentence.
+"""
+
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from typing import Any, Final, NoReturn
+
+from stromboli.contracts.permissions import OPERATOR
+from stromboli.runtime.bus.connection import BusSettings
+from stromboli.vcctl import bus_tail, jobs, queues
+from stromboli.vcctl.errors import BadLine
+
+__all__ = ["parse"]
+
+_RESOURCES: Final = "cpu=1000m,memory=100Mi"
+
+
+class _Parser(ArgumentParser):
+    """Reports a wrong line as an error of ours, so that main decides how it ends."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadLine(self.prog, f"{message}\n\n{self.format_usage()}Try `{self.prog} --help`.")
+
+
+def parse(argv: list[str] | None) -> Namespace:
+    """What was asked for: `run` and `needs` say by whom it is done, `path` what it is called."""
+    root = _Parser(
+        prog="vcctl",
+        description="Run, see and stop batch jobs on Kubernetes.",
+        epilog=(
+            "examples:\n"
+            "  vcctl job run -f examples/mpi-job.yaml    submit a job\n"
+            "  vcctl job list                            the jobs of the namespace `default`\n"
+            "  vcctl job view -N hello-mpi               all about one job, with its events\n"
+            "  vcctl queue list                          queues, and what waits and runs in them\n"
+            "\n`vcctl <command> --help` tells more. The cluster is that of --kubeconfig or\n"
+            "KUBECONFIG."
+        ),
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    groups = root.add_subparsers(title="commands", metavar="<command>", required=True)
+    _add_jobs(_group(groups, "job", "Run, list, view, delete, suspend and resume jobs"))
+    _add_queues(_group(groups, "queue", "See queues"))
+    _add_bus(_group(groups, "bus", "See what the services tell each other"))
+    version = _leaf(groups, "version", "Print which vcctl this is", "vcctl version")
+    version.set_defaults(needs="nothing")
+    options, unknown = root.parse_known_args(argv)
+    if unknown:
+        # Left to argparse, this would be an error of `vcctl`, which has hardly any flags.
+        advice = f"Try `{options.path} --help`."
+        raise BadLine(options.path, f"unknown flag or argument: {' '.join(unknown)}\n\n{advice}")
+    return options
+
+
+def _group(groups: Any, name: str, summary: str) -> Any:
+    parser: ArgumentParser = groups.add_parser(
+        name, help=summary, description=f"{summary}.", allow_abbrev=False
+    )
+    return parser.add_subparsers(title="commands", metavar="<command>", required=True)
+
+
+def _leaf(group: Any, name: str, summary: str, *examples: str) -> ArgumentParser:
+    parser: ArgumentParser = group.add_parser(
+        name,
+        help=summary,
+        description=f"{summary}.",
+        epilog="examples:\n" + "\n".join(f"  {example}" for example in examples),
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(path=parser.prog)
+    others = parser.add_argument_group("accepted for Volcano's sake, without effect")
+    others.add_argument("-v", "--v", metavar="N", help="log level")
+    others.add_argument("--vmodule", metavar="RULES", help="log levels of single files")
+    others.add_argument("--log-flush-frequency", metavar="TIME", help="how often logs are written")
+    return parser
+
+
+def _asking(group: Any, name: str, run: Any, summary: str, *examples: str) -> ArgumentParser:
+    """A command that talks to the API server."""
+    parser = _leaf(group, name, summary, *examples)
+    parser.set_defaults(needs="kube", run=run)
+    server = parser.add_argument_group("which cluster")
+    server.add_argument(
+        "-k", "--kubeconfig", default="", metavar="FILE", help="its kubeconfig (or KUBECONFIG)"
+    )
+    server.add_argument(
+        "-s", "--master", default="", metavar="URL", help="its API server, if another one"
+    )
+    return parser
+
+
+def _add_namespace(parser: ArgumentParser) -> None:
+    # None tells that it was not given: a file may then say it.
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        help=f"the job's namespace (default: {jobs.DEFAULT_NAMESPACE})",
+    )
+
+
+def _add_name(parser: ArgumentParser) -> None:
+    parser.add_argument("-N", "--name", default="", metavar="JOB", help="the job's name")
+
+
+def _add_jobs(group: Any) -> None:
+    run = _asking(
+        *(group, "run", jobs.run, "Submit a job, from a file or made from flags"),
+        "vcctl job run -f examples/mpi-job.yaml",
+        "vcctl job run -f job.yaml -n team-a",
+        "vcctl job run -N hello -i busybox -r 3 -m 3 -R cpu=500m,memory=64Mi",
+    )
+    _add_namespace(run)
+    _add_name(run)
+    add = run.add_argument
+    add("-f", "--filename", default="", metavar="FILE", help="a YAML file with one Job")
+    add("-i", "--image", default="busybox", help="image of the container (default: %(default)s)")
+    add("-r", "--replicas", type=int, default=1, help="number of pods (default: %(default)s)")
+    add("-m", "--min", type=int, default=1, help="pods that must fit at once (default: 1)")
+    add("-R", "--requests", default=_RESOURCES, help="requests of a pod (default: %(default)s)")
+    add("-L", "--limits", default=_RESOURCES, help="limits of a pod (default: %(default)s)")
+    add("-S", "--scheduler", default="volcano", help="scheduler's name (default: %(default)s)")
+
+    listing = _asking(
+        *(group, "list", jobs.list_all, "List jobs, one per line"),
+        "vcctl job list",
+        "vcctl job list -n team-a -q research",
+        "vcctl job list --all-namespaces --selector mpi",
+    )
+    _add_namespace(listing)
+    add = listing.add_argument
+    add("--all-namespaces", action="store_true", help="the jobs of all namespaces")
+    add("-q", "--queue", default="", help="only those in this queue")
+    add("-S", "--scheduler", default="", help="only those of this scheduler")
+    add("--selector", default="", metavar="TEXT", help="only those with this text in their name")
+
+    for name, command, summary in (
+        ("view", jobs.view, "Show all about one job, with its events"),
+        ("delete", jobs.delete, "Delete a job and all its pods"),
+        ("suspend", jobs.suspend, "Abort a job: its pods go, the job stays and can be resumed"),
+        ("resume", jobs.resume, "Let a suspended job run again"),
+    ):
+        example = f"vcctl job {name} -N hello-mpi"
+        one = _asking(group, name, command, summary, example, f"{example} -n team-a")
+        _add_namespace(one)
+        _add_name(one)
+
+
+def _add_queues(group: Any) -> None:
+    summary = "List queues, with the number of PodGroups in each phase"
+    _asking(group, "list", queues.list_all, summary, "vcctl queue list")
+
+
+def _add_bus(group: Any) -> None:
+    tail = _leaf(
+        *(group, "tail", "Print facts, intents and outcomes as JSON lines, until Ctrl-C"),
+        "vcctl bus tail --url nats://127.0.0.1:4222 --password-file passwords/operator",
+        "vcctl bus tail --intents --outcomes",
+        "vcctl bus tail --facts --replay | jq 'select(.fields.kind == \"vcjob\")'",
+    )
+    tail.set_defaults(needs="bus", run=bus_tail.tail)
+    add = tail.add_argument
+    add("--url", default=BusSettings().url, help="the NATS server (default: %(default)s)")
+    add("--user", default=OPERATOR, help="who to be there (default: %(default)s)")
+    add(
+        *("--password-file", "-p"),
+        default="",
+        metavar="FILE",
+        help="holds the user's password; without it, nobody is logged in",
+    )
+    add("--facts", action="store_true", help="what is known about objects")
+    add("--intents", action="store_true", help="what services want done")
+    add("--outcomes", action="store_true", help="how that ended")
+    add("--replay", action="store_true", help="first the facts and outcomes that are kept")
