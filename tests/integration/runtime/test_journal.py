@@ -1,6 +1,10 @@
+import asyncio
+from functools import partial
+
 import pytest
 
 from stromboli.runtime.bus.journal import STATE_INCARNATION, STATE_SEQUENCE, Journal
+from stromboli.runtime.bus.publisher import PubAck
 from stromboli.runtime.bus.reader import LogMessage, LogPosition, LogReader
 from stromboli.testkit.bus_fixtures import Bus
 from stromboli.testkit.nats_server import NatsServer
@@ -102,3 +106,24 @@ async def test_a_full_journal_does_not_stop_the_facts(bus: Bus):
 async def test_only_subjects_of_state_can_be_noted(bus: Bus):
     with pytest.raises(ValueError, match=r"vc\.intent"):
         Journal(bus.publisher).note("vc.intent.0.x", b"", incarnation="i1", sequence=1)
+
+
+async def test_the_journal_keeps_pace_with_a_list_of_thousands(bus: Bus):
+    journal, stored = Journal(bus.publisher, capacity=4000), 0
+
+    def note(subject: str, answer: "asyncio.Future[PubAck]") -> None:
+        nonlocal stored
+        stored += 1
+        journal.note(subject, b"x" * 300, incarnation="i1", sequence=answer.result().seq)
+
+    async with background(journal.run()):
+        for number in range(10_000):
+            subject = f"vc.state.pod.ns.p{number}"
+            answer = await bus.publisher.send(subject, b"x" * 300, expect_last=0)
+            answer.add_done_callback(partial(note, subject))
+        await eventually(lambda: stored == 10_000, deadline_s=30, describe="all facts")
+
+        async def complete() -> bool:
+            return await bus.messages("JOURNAL") == 10_000
+
+        await eventually(complete, deadline_s=30, interval_s=0.1, describe="all deltas")

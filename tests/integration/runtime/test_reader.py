@@ -227,7 +227,6 @@ async def test_a_killed_server_is_read_on_without_loss_or_repetition(
         ("p0", 1, 2),
         ("p0", 2, 3),
     ]
-    assert it.reader.resets == 2
 
 
 async def test_facts_written_while_the_server_dies_again_and_again_all_arrive(
@@ -257,6 +256,7 @@ async def test_a_frozen_server_is_read_on_when_it_thaws(bus: Bus, nats_server: N
     await say(bus, seen("a", 1))
     async with following(bus, heartbeat_s=0.2) as it:
         await it.until({"a": 1})
+        await eventually(lambda: it.reader.attached, describe="the reader to be attached")
         nats_server.pause()
         await eventually(lambda: it.reader.resets == 1, deadline_s=5, describe="the silence")
         nats_server.resume()

@@ -113,7 +113,7 @@ def sound(row: Row) -> AnyIntent:
         case Verb.BIND:
             return BindGang(**place, attempt="1", binds=(PodBinding("a", "u", "n"),))
         case Verb.GENERATE:
-            owner = {"owner_kind": "vcjob", "owner_name": "mpi", "owner_uid": "u"}
+            owner: dict[str, Any] = {"owner_kind": "vcjob", "owner_name": "mpi", "owner_uid": "u"}
             return GenerateSecret(**place, **owner, recipe="ssh-key-pair")
         case Verb.FENCE:
             raise AssertionError("a fence needs no row")

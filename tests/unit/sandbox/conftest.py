@@ -15,6 +15,7 @@ from stromboli.sandbox import SandboxConfig, SandboxServer
 DEADLINE_S = 10.0
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
 class Reply:
@@ -47,6 +48,16 @@ class Reply:
     @property
     def fields(self) -> list[str]:
         return [cause["field"] for cause in self.body["details"]["causes"]]
+
+    @property
+    def cells(self) -> list[list[Any]]:
+        return [row["cells"] for row in self.body["rows"]]
+
+    @property
+    def headings(self) -> list[str]:
+        """The columns that are shown without `-o wide`."""
+        columns = self.body["columnDefinitions"]
+        return [column["name"] for column in columns if column["priority"] == 0]
 
 
 class Events:
@@ -90,8 +101,9 @@ class Client:
         body: object = None,
         *,
         content_type: str = "application/json",
+        accept: str = "*/*",
     ) -> Reply:
-        headers = dict(self._headers)
+        headers = {**self._headers, "Accept": accept}
         data: io.BytesIO | None = None
         if body is not None:
             headers["Content-Type"] = content_type
@@ -104,6 +116,9 @@ class Client:
 
     async def get(self, path: str) -> Reply:
         return await self.call("GET", path)
+
+    async def table(self, path: str) -> Reply:
+        return await self.call("GET", path, accept=TABLE)
 
     async def post(self, path: str, body: object) -> Reply:
         return await self.call("POST", path, body)
@@ -125,11 +140,12 @@ class Client:
         assert reply.code == 201, reply.text
         return reply
 
-    async def watch(self, path: str, query: str = "") -> Events:
+    async def watch(self, path: str, query: str = "", *, accept: str = "*/*") -> Events:
         joint = "&" if "?" in path else "?"
         url = f"{self.url}{path}{joint}watch=1&{query}"
         async with asyncio.timeout(DEADLINE_S):
-            response = await self.session.get(url, headers=self._headers)
+            headers = {**self._headers, "Accept": accept}
+            response = await self.session.get(url, headers=headers)
         assert response.status == 200, await response.text()
         self._watches.append(Events(response))
         return self._watches[-1]

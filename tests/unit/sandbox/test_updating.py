@@ -142,7 +142,7 @@ async def test_a_bad_patch_is_refused_with_a_reason(
 async def test_patch_types_that_are_not_known_are_named(client: Client) -> None:
     await client.made(CONFIG_MAPS, config_map("a"))
 
-    kind = "application/strategic-merge-patch+json"
+    kind = "application/unheard-of-patch+json"
     reply = await client.call("PATCH", A, {}, content_type=kind)
 
     assert (reply.code, reply.reason) == (415, "UnsupportedMediaType")

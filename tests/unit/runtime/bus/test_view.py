@@ -127,7 +127,7 @@ def test_a_marker_of_another_log_syncs_nothing(watching: Watching):
 
 
 def test_a_marker_does_not_sweep_what_was_overtaken_by_a_newer_fact_behind_it(watching: Watching):
-    """The log keeps one message per subject: a reader that lags meets `a` only behind the marker."""
+    """The log has one message per subject: who lags meets `a` only behind the marker."""
     watching.reads_anew("new log")
     watching.view.caught_up()
     watching.hears(seen("b"), marker("new log"), pending=1)

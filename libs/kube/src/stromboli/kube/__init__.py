@@ -7,6 +7,7 @@ what happened is a value or an exception.
 
 from stromboli.kube.backoff import Backoff
 from stromboli.kube.client import Body, KubeClient
+from stromboli.kube.last_look import last_look
 from stromboli.kube.paths import Resource, ResourceKind
 from stromboli.kube.reflector import (
     Bookmark,
@@ -64,4 +65,5 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "Written",
+    "last_look",
 ]

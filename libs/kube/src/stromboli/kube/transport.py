@@ -7,7 +7,6 @@ credentials along.
 """
 
 import asyncio
-import io
 import os
 import socket
 from collections.abc import AsyncGenerator, Mapping
@@ -27,6 +26,7 @@ from stromboli.kube.errors import (
     error_from_answer,
 )
 from stromboli.kube.flow import FlowLimit, TokenBucket
+from stromboli.kube.last_look import body_of
 from stromboli.kube.settings import KubeAccess
 
 __all__ = ["Answer", "Stream", "Transport"]
@@ -37,8 +37,6 @@ NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_read=No
 
 ERROR_BODY_BYTES: Final = 1024 * 1024
 """An error is read up to here even where the caller expects less."""
-
-LARGE_BODY_BYTES: Final = 512 * 1024
 
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """A watch may be silent for minutes; this notices within 30 s that nobody is there any more."""
@@ -141,7 +139,7 @@ class Transport:
                         session.http.request(
                             method,
                             url,
-                            data=_payload(body),
+                            data=body_of(body),
                             headers=headers,
                             timeout=NO_TIMEOUT,
                             **session.options,
@@ -237,11 +235,6 @@ class Transport:
         # The path is already quoted, segment by segment; quoting it again would change it.
         url = URL(self._connection.base_url + path, encoded=True)
         return url.with_query(query) if query else url
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    # aiohttp writes bytes in one go, and warns that a large one would hold up the loop.
-    return io.BytesIO(body) if body is not None and len(body) > LARGE_BODY_BYTES else body
 
 
 async def _read_bounded(request: str, response: aiohttp.ClientResponse, limit: int) -> bytes:

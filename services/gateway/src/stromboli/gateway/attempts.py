@@ -23,6 +23,7 @@ from stromboli.kube.errors import (
     NotFound,
     TooManyRequests,
 )
+from stromboli.kube.last_look import last_look
 from stromboli.runtime.logs import get_logger
 from stromboli.runtime.telemetry import counter
 
@@ -71,7 +72,9 @@ async def until_final(
     while not permit.expired:
         permit.check_leading()
         try:
-            return await call(max(0.1, min(_CALL_S, permit.remaining_s)))
+            # Asked again when the call leaves: a leader that was frozen meanwhile is none.
+            with last_look(permit.check_leading):
+                return await call(max(0.1, min(_CALL_S, permit.remaining_s)))
         except KubeError as error:
             if not error.retryable:
                 raise

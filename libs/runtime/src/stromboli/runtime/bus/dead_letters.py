@@ -50,7 +50,8 @@ class DeadLetterOffice:
             service=self._service,
             at=self._clock.now().timestamp(),
             reason=reason,
-            payload=message.payload[:DEAD_PAYLOAD_LIMIT],
+            # On a bus of small messages, a letter about one that was too large must fit too.
+            payload=message.payload[: min(DEAD_PAYLOAD_LIMIT, self._publisher.max_payload // 2)],
             size=len(message.payload),
         )
         message_id = f"dead-{message.stream}-{message.incarnation}-{message.sequence}"

@@ -77,6 +77,11 @@ class Publisher:
         self._next = 0
 
     @property
+    def max_payload(self) -> int:
+        """Bytes that one message may have, headers included."""
+        return self._connection.max_payload
+
+    @property
     def in_flight(self) -> int:
         return len(self._in_flight)
 
