@@ -15,8 +15,10 @@ from stromboli.sandbox.catalogue import Catalogue
 from stromboli.sandbox.changes import Change
 from stromboli.sandbox.clock import Clock
 from stromboli.sandbox.deleting import Deleter
+from stromboli.sandbox.negotiation import PLAIN
 from stromboli.sandbox.options import NO_PARAMS, Params, check_list_options, parsed
 from stromboli.sandbox.paths import Target
+from stromboli.sandbox.printing.tables import Form, form_asked
 from stromboli.sandbox.reading import Reader, revision_asked
 from stromboli.sandbox.requests import Answer, ApiRequest, User
 from stromboli.sandbox.resources import Served
@@ -26,6 +28,7 @@ from stromboli.sandbox.store import Store
 from stromboli.sandbox.subresources.binding import bind
 from stromboli.sandbox.subresources.eviction import evict
 from stromboli.sandbox.subresources.finalize import finalize
+from stromboli.sandbox.subresources.scale import scale
 from stromboli.sandbox.watching import Watcher, WatchHub
 from stromboli.sandbox.writing import Writer
 
@@ -65,6 +68,7 @@ class Api:
         self._writer = writer
         self._deleter = deleter
         self._hub = hub
+        self._clock = clock
         self._tokens = tokens
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._subresources: dict[tuple[str, str, str], Callable[[ApiRequest], Answer]] = {
@@ -72,6 +76,11 @@ class Api:
             ("pods", "eviction", "create"): lambda request: evict(request, store, clock, deleter),
             ("namespaces", "finalize", "update"): lambda request: finalize(request, store),
         }
+        for key in ("apps/deployments", "apps/replicasets", "apps/statefulsets"):
+            for verb in ("get", "update", "patch"):
+                self._subresources[key, "scale", verb] = lambda request: scale(
+                    request, store, writer
+                )
         self._verbs: dict[str, Callable[[ApiRequest], Answer]] = {
             "get": self._reader.get,
             "create": writer.create,
@@ -90,7 +99,9 @@ class Api:
         body: bytes,
         content_type: str,
         user: User,
+        form: str = PLAIN,
     ) -> Answer | WatchStream:
+        """Answer one request; `form` is how a reader wants to be shown what it asked for."""
         review_key = (target.group, target.version, target.plural)
         if review_key in REVIEWS and method == "POST":
             return review(review_key, body, user, self._tokens)
@@ -121,6 +132,8 @@ class Api:
         ):
             raise statuses.method_not_allowed()
         if verb in {"list", "watch", "get"}:
+            if form != PLAIN:
+                return await self._read_in_form(request, form)
             return await self._read(request)
         if verb == "deletecollection":
             return await self._deleter.delete_collection(request, _selection(request))
@@ -155,7 +168,19 @@ class Api:
         )
         return self._subresources["pods", "binding", "create"](request)
 
-    async def _read(self, request: ApiRequest) -> Answer | WatchStream:
+    async def _read_in_form(self, request: ApiRequest, name: str) -> Answer | WatchStream:
+        form = form_asked(
+            name,
+            request.served.printer,
+            include=request.params.include_object,
+            clock=self._clock,
+        )
+        answer = await self._read(request, form)
+        if isinstance(answer, WatchStream):
+            return answer
+        return msgspec.structs.replace(answer, body=form.shown(answer.body))
+
+    async def _read(self, request: ApiRequest, form: Form | None = None) -> Answer | WatchStream:
         params = request.params
         watch = request.verb == "watch"
         if request.verb != "get":
@@ -167,10 +192,12 @@ class Api:
             return self._reader.get(request)
         selection = _selection(request)
         if watch:
-            return self._watch(request, selection, asked)
+            return self._watch(request, selection, asked, form)
         return self._reader.list_page(request, selection)
 
-    def _watch(self, request: ApiRequest, selection: Selection, asked: int) -> WatchStream:
+    def _watch(
+        self, request: ApiRequest, selection: Selection, asked: int, form: Form | None
+    ) -> WatchStream:
         params = request.params
         wants_initial = params.send_initial_events
         initial = wants_initial if wants_initial is not None else asked == 0
@@ -181,6 +208,7 @@ class Api:
             initial=initial,
             mark_initial_end=bool(wants_initial) and params.bookmarks,
             bookmarks=params.bookmarks,
+            form=form,
         )
         return WatchStream(watcher, params.timeout_s)
 

@@ -156,6 +156,18 @@ _CORE: Final = (
 )
 
 
+_SCALE: Final = (
+    Subresource(
+        name="scale",
+        kind="Scale",
+        verbs=("get", "patch", "update"),
+        group="autoscaling",
+        version="v1",
+    ),
+)
+_SCALED: Final = frozenset({"deployments", "replicasets", "statefulsets"})
+
+
 def _workload(plural: str, kind: str, short: str, group: str = "apps") -> Resource:
     return Resource(
         group=group,
@@ -165,6 +177,7 @@ def _workload(plural: str, kind: str, short: str, group: str = "apps") -> Resour
         categories=("all",),
         has_status=True,
         has_generation=True,
+        subresources=_SCALE if plural in _SCALED else (),
         behaviour=WITH_SPEC,
     )
 

@@ -12,6 +12,7 @@ from stromboli.sandbox.changes import Change
 from stromboli.sandbox.documents import decode
 from stromboli.sandbox.kinds.custom import served_versions
 from stromboli.sandbox.kinds.definitions import DEFINITIONS_KEY
+from stromboli.sandbox.printing.builtin import printer_of
 from stromboli.sandbox.resources import Resource, Served, Subresource
 from stromboli.sandbox.store import Store
 
@@ -29,6 +30,7 @@ def _built_in(resource: Resource) -> Served:
         behaviour=resource.behaviour,
         has_status=resource.has_status,
         subresources=subresources,
+        printer=printer_of(resource.key),
     )
 
 

@@ -1,20 +1,27 @@
-"""What the server can do, for clients that ask: versions, groups, resources.
+"""What the server can do, for clients that ask: versions, groups, resources, OpenAPI.
 
-Documents are built from the catalogue and kept until it changes. Aggregated discovery and
-OpenAPI are not offered: clients that prefer them fall back to these documents.
+Documents are built from the catalogue and kept until it changes: those of discovery all at once,
+those of OpenAPI, which are large, when they are asked for. Aggregated discovery is the same
+facts about all groups in one document.
 """
 
 from typing import Final
 
+from stromboli.sandbox.aggregation import aggregated_groups
 from stromboli.sandbox.catalogue import Catalogue
 from stromboli.sandbox.documents import Document, encode
+from stromboli.sandbox.openapi import group_version_path, v2_document, v3_document
 from stromboli.sandbox.resources import Served
 from stromboli.sandbox.reviews import REVIEWS
 
-__all__ = ["KUBE_VERSION", "Discovery"]
+__all__ = ["AGGREGATED", "KUBE_VERSION", "Discovery"]
 
 KUBE_VERSION: Final = "v1.35.8"
 """The server whose behaviour this one is held to."""
+
+AGGREGATED: Final = frozenset({"APIGroupDiscoveryList.v2.apidiscovery.k8s.io"})
+"""What an Accept header may ask for at /api and /apis."""
+_OPENAPI_V3: Final = "/openapi/v3"
 
 _VERSION: Final = {
     "major": "1",
@@ -34,15 +41,48 @@ class Discovery:
         self._catalogue = catalogue
         self._edition = -1
         self._documents: dict[str, bytes] = {}
+        self._aggregated: dict[str, bytes] = {}
+
+    def aggregated(self, path: str) -> bytes | None:
+        """The document at a path for clients that want to know all of it at once."""
+        self._follow()
+        return self._aggregated.get(path)
 
     def document(self, path: str) -> bytes | None:
         """The document at a path, if there is one."""
-        if self._edition != self._catalogue.edition:
-            self._edition = self._catalogue.edition
-            self._documents = self._built()
+        self._follow()
+        if path.startswith("/openapi/") and path not in self._documents:
+            self._describe(path)
         return self._documents.get(path)
 
-    def _built(self) -> dict[str, bytes]:
+    def _describe(self, path: str) -> None:
+        rows: dict[str, list[Served]] = {}
+        for served in self._catalogue.all():
+            rows.setdefault(group_version_path(served), []).append(served)
+        made: Document | None = None
+        if path == "/openapi/v2":
+            made = v2_document(self._catalogue.all())
+        elif path == _OPENAPI_V3:
+            made = {"paths": {key: {"serverRelativeURL": f"{path}/{key}"} for key in rows}}
+        elif (wanted := path.removeprefix(f"{_OPENAPI_V3}/")) in rows:
+            made = v3_document(rows[wanted])
+        if made is not None:
+            self._documents[path] = encode(made)
+
+    def _follow(self) -> None:
+        if self._edition != self._catalogue.edition:
+            self._edition = self._catalogue.edition
+            groups = self._groups()
+            self._documents = self._built(groups)
+            self._aggregated = {
+                "/api": encode(aggregated_groups({"": groups[""]}, _maturity)),
+                "/apis": encode(
+                    aggregated_groups({name: groups[name] for name in groups if name}, _maturity)
+                ),
+            }
+
+    def _groups(self) -> dict[str, dict[str, list[Document]]]:
+        """Every group's versions, each with the rows of its resources."""
         groups: dict[str, dict[str, list[Document]]] = {}
         for served in self._catalogue.all():
             versions = groups.setdefault(served.resource.group, {})
@@ -56,6 +96,9 @@ class Discovery:
                 "verbs": ["create"],
             }
             groups.setdefault(group, {}).setdefault(version, []).append(entry)
+        return groups
+
+    def _built(self, groups: dict[str, dict[str, list[Document]]]) -> dict[str, bytes]:
         documents: dict[str, Document] = {
             "/version": dict(_VERSION),
             "/api": {

@@ -19,12 +19,13 @@ from stromboli.sandbox.admin import Admin
 from stromboli.sandbox.api import Api, WatchStream
 from stromboli.sandbox.audit import AuditLog
 from stromboli.sandbox.authentication import authenticated
-from stromboli.sandbox.discovery import Discovery
+from stromboli.sandbox.discovery import AGGREGATED, Discovery
 from stromboli.sandbox.documents import encode
 from stromboli.sandbox.errors import ApiRefusal
 from stromboli.sandbox.journal import Journal
-from stromboli.sandbox.negotiation import check_accept, json_body, media_type
+from stromboli.sandbox.negotiation import PLAIN, form_in, json_body, media_type
 from stromboli.sandbox.paths import target_of
+from stromboli.sandbox.printing.tables import FORMS
 from stromboli.sandbox.requests import Answer, User
 from stromboli.sandbox.watching import WatchHub
 
@@ -32,6 +33,7 @@ __all__ = ["HttpFront", "StatusServer"]
 
 _LOG: Final = logging.getLogger("stromboli.sandbox.http")
 _JSON: Final = "application/json"
+_AGGREGATED_TYPE: Final = f"{_JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _OPEN_PATHS: Final = frozenset({"/version", "/healthz", "/livez", "/readyz"})
 _HAS_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -71,9 +73,14 @@ class HttpFront:
         try:
             user = authenticated(request, self._tokens)
             body, content_type = await self._body(request)
-            check_accept(request.headers.get("Accept", ""))
             answer = await self._api.handle(
-                method, target, query, body=body, content_type=content_type, user=user
+                method,
+                target,
+                query,
+                body=body,
+                content_type=content_type,
+                user=user,
+                form=form_in(request.headers.get("Accept", ""), FORMS),
             )
         except ApiRefusal as refusal:
             answer, reason = _told(refusal)
@@ -108,9 +115,13 @@ class HttpFront:
             document = self._discovery.document(trimmed)
             if document is None:
                 return web.Response(text="404 page not found\n", status=404)
-            check_accept(request.headers.get("Accept", ""))
             if request.method != "GET":
                 raise statuses.method_not_allowed()
+            aggregated = self._discovery.aggregated(trimmed)
+            forms = AGGREGATED if aggregated is not None else frozenset[str]()
+            form = form_in(request.headers.get("Accept", ""), forms)
+            if aggregated is not None and form != PLAIN:
+                return web.Response(body=aggregated, headers={"Content-Type": _AGGREGATED_TYPE})
             return web.Response(body=document, content_type=_JSON)
         except ApiRefusal as refusal:
             body = encode(refusal.status)

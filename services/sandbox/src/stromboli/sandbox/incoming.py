@@ -14,8 +14,10 @@ from stromboli.sandbox.documents import Document, decode, decoding_problem, with
 from stromboli.sandbox.errors import ApiRefusal
 from stromboli.sandbox.requests import ApiRequest
 from stromboli.sandbox.resources import Served
+from stromboli.sandbox.strictness import check_known_fields
+from stromboli.sandbox.yaml_bodies import document_in
 
-__all__ = ["document_of", "patched", "shown_version", "typed"]
+__all__ = ["document_of", "patched", "shown_version", "typed", "wish_of"]
 
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -39,10 +41,42 @@ def document_of(request: ApiRequest) -> Document:
             f" version/kind; json parse error: not an object but {type(document).__name__}"
         )
     _check_identity(document, served)
+    if request.params.strict:
+        check_known_fields(document, served)
     if not served.resource.custom and b"null" in request.body:
         document = without_nulls(document)
     try:
         return typed(document, served)
+    except msgspec.ValidationError as error:
+        raise statuses.bad_request(
+            f'{kind} in version "{served.version}" cannot be handled as a {kind}: {error}'
+        ) from error
+
+
+def wish_of(request: ApiRequest) -> Document:
+    """The object in an apply request: what its manager wants, in YAML or JSON."""
+    served, params = request.served, request.params
+    if not params.field_manager:
+        cause = causes.required("fieldManager", "is required for apply patch")
+        raise statuses.invalid("meta.k8s.io", "PatchOptions", "", [cause])
+    try:
+        wish = document_in(request.body)
+    except ApiRefusal as refusal:
+        told = refusal.status.get("message", "")
+        raise statuses.bad_request(f"error decoding YAML: {told}") from refusal
+    if not isinstance(wish, dict):
+        raise statuses.bad_request("error decoding YAML: the body is not an object")
+    kind, version = wish.get("kind"), str(wish.get("apiVersion") or "")
+    if kind != served.resource.kind or version != served.api_version:
+        told = version if "/" in version else f"/{version}"
+        raise statuses.bad_request(f"invalid object type: {told}, Kind={kind}")
+    if isinstance(wish.get("metadata"), dict) and "managedFields" in wish["metadata"]:
+        raise statuses.bad_request("metadata.managedFields must be nil")
+    if params.strict:
+        check_known_fields(wish, served)
+    wish = without_nulls(wish)
+    try:
+        return typed(wish, served)
     except msgspec.ValidationError as error:
         raise statuses.bad_request(
             f'{kind} in version "{served.version}" cannot be handled as a {kind}: {error}'

@@ -1,8 +1,8 @@
 """What every object carries: metadata checked, completed on create, protected on update.
 
-The server owns uid, creationTimestamp, generation, resourceVersion and the deletion fields;
-clients own the rest. Metadata is rebuilt from the fields Kubernetes knows, so unknown ones are
-dropped and empty ones are absent, as in the typed originals.
+The server owns uid, creationTimestamp, generation, resourceVersion, the deletion fields and
+managedFields; clients own the rest. Metadata is rebuilt from the fields Kubernetes knows, so
+unknown ones are dropped and empty ones are absent, as in the typed originals.
 """
 
 import uuid
@@ -60,6 +60,7 @@ class ObjectMetaShape(msgspec.Struct, rename="camel"):
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReferenceShape] | None = None
     finalizers: list[str] | None = None
+    managed_fields: list[dict[str, Any]] | None = None
 
 
 _KNOWN: Final = tuple(field.encode_name for field in msgspec.structs.fields(ObjectMetaShape))
@@ -120,7 +121,7 @@ def complete_for_update(metadata: Document, old: Document) -> Document:
     for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if key not in completed and key in old:
             completed[key] = old[key]
-    for key in ("generation", "resourceVersion", "generateName"):
+    for key in ("generation", "resourceVersion", "generateName", "managedFields"):
         if key in old:
             completed[key] = old[key]
         else:

@@ -1,7 +1,8 @@
-"""Which formats are spoken: JSON or YAML in, JSON out.
+"""Which formats are spoken: JSON or YAML in, JSON out, plain or in one of a few forms.
 
-Clients that prefer protobuf, tables or aggregated discovery name plain JSON as their second
-choice and get it; one that accepts nothing else is told so.
+An Accept header names choices, best first; the first that can be served is taken. Clients that
+prefer protobuf name JSON as their second choice and get it; one that accepts nothing else is
+told so. A form (`as=Table`) is another way to show the same objects.
 """
 
 from functools import lru_cache
@@ -9,30 +10,47 @@ from typing import Final
 
 from stromboli.sandbox import statuses
 from stromboli.sandbox.documents import encode
+from stromboli.sandbox.errors import ApiRefusal
+from stromboli.sandbox.protobuf_bodies import PROTOBUF, document_in_protobuf
 from stromboli.sandbox.yaml_bodies import document_in
 
-__all__ = ["check_accept", "json_body", "media_type"]
+__all__ = ["PLAIN", "form_in", "json_body", "media_type"]
 
+PLAIN: Final = ""
+"""The form of whoever asks for none."""
 _OFFERED: Final = "application/json"
 _JSON_KINDS: Final = frozenset({"", "application/json", "text/plain", "application/octet-stream"})
 _YAML_KINDS: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 
 
 @lru_cache(maxsize=256)
-def accepts_json(accept: str) -> bool:
+def _choice(accept: str, forms: frozenset[str]) -> str | None:
     for choice in accept.split(","):
-        kind, *parameters = (part.strip().lower() for part in choice.split(";"))
-        plain = not any(part.startswith(("as=", "stream=")) for part in parameters)
-        if plain and kind in {"", "*/*", "application/*", _OFFERED}:
-            return True
-        if kind == _OFFERED and parameters == ["stream=watch"]:
-            return True
-    return False
+        kind, *rest = (part.strip() for part in choice.split(";"))
+        if kind.lower() not in {"", "*/*", "application/*", _OFFERED}:
+            continue
+        parameters: dict[str, str] = {}
+        for part in rest:
+            key, _, value = part.partition("=")
+            parameters[key] = value
+        if parameters.get("stream", "watch") != "watch":
+            continue
+        form = parameters.get("as", PLAIN)
+        if form == PLAIN:
+            return PLAIN
+        if f"{form}.{parameters.get('v', '')}.{parameters.get('g', '')}" in forms:
+            return form
+    return None
 
 
-def check_accept(accept: str) -> None:
-    if accept and not accepts_json(accept):
+def form_in(accept: str, forms: frozenset[str]) -> str:
+    """The form an Accept header chooses among those offered, each `kind.version.group`."""
+    if not accept:
+        return PLAIN
+    form = _choice(accept, forms)
+    if form is None:
         raise statuses.not_acceptable(_OFFERED)
+    return form
 
 
 @lru_cache(maxsize=256)
@@ -46,4 +64,10 @@ def json_body(body: bytes, kind: str) -> bytes:
         return body
     if kind in _YAML_KINDS:
         return encode(document_in(body))
-    raise statuses.unsupported_media_type((_OFFERED, "application/yaml"))
+    if kind == PROTOBUF:
+        return encode(document_in_protobuf(body, _unsupported))
+    raise _unsupported()
+
+
+def _unsupported() -> ApiRefusal:
+    return statuses.unsupported_media_type((_OFFERED, "application/yaml"))

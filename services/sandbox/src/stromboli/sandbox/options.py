@@ -29,9 +29,16 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: int = 0
     send_initial_events: bool | None = None
     dry_run: bool = False
+    field_manager: str = ""
+    force: bool = False
+    """An apply takes fields from those who own them."""
+    strict: bool = False
+    """Unknown fields are an error."""
     grace_s: int | None = None
     propagation: str = ""
     orphan_dependents: bool = False
+    include_object: str = ""
+    """What of an object goes into its row of a Table."""
 
 
 NO_PARAMS: Final = Params()
@@ -67,9 +74,13 @@ def parsed(query: str, verb_options: str) -> Params:
         timeout_s=min(_number(given.get("timeoutSeconds", "0")), _MAX_TIMEOUT_S),
         send_initial_events=None if initial is None else _flag(initial),
         dry_run=dry_run == "All",
+        field_manager=given.get("fieldManager", ""),
+        force=_flag(given.get("force", "")),
+        strict=validation == "Strict",
         grace_s=_number(given["gracePeriodSeconds"]) if "gracePeriodSeconds" in given else None,
         propagation=given.get("propagationPolicy", ""),
         orphan_dependents=_flag(given.get("orphanDependents", "")),
+        include_object=given.get("includeObject", ""),
     )
 
 

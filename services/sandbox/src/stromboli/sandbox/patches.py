@@ -13,7 +13,18 @@ import msgspec
 
 from stromboli.sandbox.documents import Document, decode, decoding_problem, same_document
 
-__all__ = ["PATCHES", "PatchFailed", "PatchUnreadable", "json_patch", "merge_patch"]
+__all__ = [
+    "APPLY",
+    "PATCHES",
+    "PATCHES_OF_BUILT_IN",
+    "PATCHES_OF_CUSTOM",
+    "STRATEGIC",
+    "PatchFailed",
+    "PatchUnreadable",
+    "json_patch",
+    "merge_patch",
+    "patch_object",
+]
 
 _MAX_OPERATIONS: Final = 10_000
 
@@ -163,6 +174,11 @@ def _removed(root: Any, path: list[str]) -> tuple[Any, Any]:
 
 
 def merge_patch(body: bytes, document: Document) -> Document:
+    return _merged(document, patch_object(body))
+
+
+def patch_object(body: bytes) -> Document:
+    """The JSON object that a patch of the merging kinds is."""
     try:
         patch = decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -173,7 +189,7 @@ def merge_patch(body: bytes, document: Document) -> Document:
             f"error decoding patch: json: cannot unmarshal {kind} into Go value of type"
             " map[string]interface {}"
         )
-    return _merged(document, patch)
+    return patch
 
 
 def _merged(target: Any, patch: Document) -> Document:
@@ -192,4 +208,10 @@ PATCHES: Final[dict[str, Callable[[bytes, Document], Document]]] = {
     "application/json-patch+json": json_patch,
     "application/merge-patch+json": merge_patch,
 }
-"""By content type. Strategic merge and server-side apply will be rows here."""
+"""By content type; those that work on any document."""
+
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+PATCHES_OF_CUSTOM: Final = (*PATCHES, APPLY)
+PATCHES_OF_BUILT_IN: Final = (*PATCHES, STRATEGIC, APPLY)
+"""What is offered: merging strategically takes a type that says how."""

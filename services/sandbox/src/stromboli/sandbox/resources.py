@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from stromboli.sandbox.behaviour import Behaviour
 from stromboli.sandbox.documents import Document
+from stromboli.sandbox.printing.columns import NAME_AND_AGE, Printer
 
 __all__ = ["DEFAULT_VERBS", "Resource", "Served", "Subresource"]
 
@@ -112,6 +113,9 @@ class Served:
     behaviour: Behaviour
     has_status: bool
     subresources: Sequence[Subresource] = ()
+    printer: Printer = NAME_AND_AGE
+    schema: Document | None = None
+    """A custom resource's own, as its definition has it."""
 
     api_version: str = field(init=False, default="")
 

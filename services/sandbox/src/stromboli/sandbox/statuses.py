@@ -122,6 +122,11 @@ def conflict(group: str, plural: str, name: str, why: str) -> ApiRefusal:
     return ApiRefusal(409, _failure(409, "Conflict", message, _details(name, group, plural)))
 
 
+def apply_conflict(message: str, causes: Sequence[Cause]) -> ApiRefusal:
+    """Others own fields that an apply would change."""
+    return ApiRefusal(409, _failure(409, "Conflict", message, {"causes": list(causes)}))
+
+
 def modified(group: str, plural: str, name: str) -> ApiRefusal:
     why = (
         "the object has been modified; please apply your changes to the latest version and try"

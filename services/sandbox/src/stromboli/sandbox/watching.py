@@ -13,6 +13,7 @@ from typing import Final
 from stromboli.sandbox import commits, statuses
 from stromboli.sandbox.changes import Change, Stored
 from stromboli.sandbox.documents import Document, encode
+from stromboli.sandbox.printing.tables import Form
 from stromboli.sandbox.resources import Served
 from stromboli.sandbox.selection import Selection
 from stromboli.sandbox.store import Store
@@ -39,10 +40,11 @@ class Frames:
         key = (kind, served.version)
         frame = self._made.get(key)
         if frame is None:
-            frame = self._made[key] = framed(kind, served.body(self._body(kind)))
+            frame = self._made[key] = framed(kind, served.body(self.body(kind)))
         return frame
 
-    def _body(self, kind: str) -> bytes:
+    def body(self, kind: str) -> bytes:
+        """The object as an event of this type shows it."""
         new, old = self.change.new, self.change.old
         if kind != "DELETED" and new is not None:
             return new.body
@@ -55,7 +57,13 @@ class Watcher:
     """One watch request: what it still has to be sent, and how it ends."""
 
     def __init__(
-        self, served: Served, selection: Selection, *, bookmarks: bool, max_events: int
+        self,
+        served: Served,
+        selection: Selection,
+        *,
+        bookmarks: bool,
+        max_events: int,
+        form: Form | None = None,
     ) -> None:
         self.served = served
         self.bookmarks = bookmarks
@@ -63,6 +71,7 @@ class Watcher:
         """Called when it is cut off: its connection may be stuck in a write."""
         self._selection = selection
         self._max_events = max_events
+        self._form = form
         self._backlog: Sequence[Stored | Change] = ()
         self._pending: list[bytes] = []
         self._wake = asyncio.Event()
@@ -85,8 +94,17 @@ class Watcher:
         change, selection = frames.change, self._selection
         was_in = change.old is not None and selection.matches(change.old)
         if change.new is not None and selection.matches(change.new):
-            return frames.frame("MODIFIED" if was_in else "ADDED", self.served)
-        return frames.frame("DELETED", self.served) if was_in else None
+            return self._framed(frames, "MODIFIED" if was_in else "ADDED")
+        return self._framed(frames, "DELETED") if was_in else None
+
+    def _framed(self, frames: Frames, kind: str) -> bytes:
+        if self._form is None:
+            return frames.frame(kind, self.served)
+        return self._formed(kind, frames.body(kind))
+
+    def _formed(self, kind: str, stored: bytes) -> bytes:
+        body = self.served.body(stored)
+        return framed(kind, body if self._form is None else self._form.event(body))
 
     def push(self, frame: bytes) -> None:
         if self._ended:
@@ -124,7 +142,7 @@ class Watcher:
         size = 0
         for item in self._backlog:
             if isinstance(item, Stored):
-                frame = framed("ADDED", self.served.body(item.body))
+                frame = self._formed("ADDED", item.body)
             else:
                 frame = self._seen(Frames(item))
             if frame is not None:
@@ -155,9 +173,12 @@ class WatchHub:
         initial: bool,
         mark_initial_end: bool,
         bookmarks: bool,
+        form: Form | None = None,
     ) -> Watcher:
         """Start a watch from now, with the present first, or from a revision in the past."""
-        watcher = Watcher(served, selection, bookmarks=bookmarks, max_events=self._max_events)
+        watcher = Watcher(
+            served, selection, bookmarks=bookmarks, max_events=self._max_events, form=form
+        )
         bucket = self._store.bucket(served.resource.key)
         if initial:
             watcher.begin_with(

@@ -8,15 +8,28 @@ writes never interleave; a request that loses its client half-way has either hap
 from collections.abc import Callable
 
 from stromboli.sandbox import causes, commits, incoming, metadata, statuses
+from stromboli.sandbox.apply.applying import applied, first_applied
+from stromboli.sandbox.apply.managers import APPLIED, UPDATED, Manager, after_update
 from stromboli.sandbox.causes import Cause
 from stromboli.sandbox.changes import Stored
 from stromboli.sandbox.clock import Clock
 from stromboli.sandbox.documents import Document, same_document
 from stromboli.sandbox.names import generated_name
-from stromboli.sandbox.patches import PATCHES, PatchFailed, PatchUnreadable
+from stromboli.sandbox.patches import (
+    APPLY,
+    PATCHES,
+    PATCHES_OF_BUILT_IN,
+    PATCHES_OF_CUSTOM,
+    STRATEGIC,
+    PatchFailed,
+    PatchUnreadable,
+)
 from stromboli.sandbox.requests import Answer, ApiRequest, answered
 from stromboli.sandbox.resources import Resource, Served
+from stromboli.sandbox.shapes.shape import ANY
 from stromboli.sandbox.store import Store
+from stromboli.sandbox.strategic import strategic_merge
+from stromboli.sandbox.strictness import check_known_fields, shape_of
 
 __all__ = ["Writer"]
 
@@ -31,7 +44,9 @@ class Writer:
     def create(self, request: ApiRequest) -> Answer:
         return self._create(request, incoming.document_of(request))
 
-    def _create(self, request: ApiRequest, document: Document) -> Answer:
+    def _create(
+        self, request: ApiRequest, document: Document, *, managers: list[Document] | None = None
+    ) -> Answer:
         served = request.served
         resource = served.resource
         given = document["metadata"]
@@ -52,6 +67,8 @@ class Writer:
         if found:
             raise statuses.invalid(resource.group, resource.kind, meta["name"], found)
         self._find_free_name(resource, meta)
+        if managers:
+            meta["managedFields"] = managers
         if request.params.dry_run:
             meta.pop("resourceVersion", None)
             return answered(201, document)
@@ -115,6 +132,8 @@ class Writer:
     def patch(self, request: ApiRequest) -> Answer:
         served = request.served
         resource = served.resource
+        if request.content_type == APPLY:
+            return self._apply(request)
         change = _patch_of(request)
         old = self._store.get(resource.key, request.namespace, request.name)
         if old is None:
@@ -125,6 +144,9 @@ class Writer:
             raise statuses.bad_request(str(error)) from error
         except PatchFailed as error:
             raise statuses.patch_failed() from error
+        if request.params.strict:
+            before = incoming.shown_version(old.body, served)
+            check_known_fields(document, served, before)
         document = incoming.patched(document, served)
         meta = document["metadata"]
         _check_name(meta, request.name)
@@ -133,8 +155,73 @@ class Writer:
             raise statuses.modified(resource.group, resource.plural, request.name)
         return self.replace(request, old, document)
 
-    def replace(self, request: ApiRequest, old: Stored, document: Document) -> Answer:
-        """Make `document` the new version of a stored object, as far as its rules allow."""
+    def _apply(self, request: ApiRequest) -> Answer:
+        """Make a manager's wishes true: of an object that is there, or by creating it."""
+        served = request.served
+        resource = served.resource
+        wish = incoming.wish_of(request)
+        shape = shape_of(served) or ANY
+        by = self._manager(request, APPLIED)
+        given = wish["metadata"]
+        _check_name(given, request.name)
+        _check_namespace(given, request.namespace)
+        old = self._store.get(resource.key, request.namespace, request.name)
+        if old is None:
+            if request.subresource:
+                raise statuses.not_found(resource.group, resource.plural, request.name)
+            if given.get("uid"):
+                why = (
+                    f"uid mismatch: the provided object specified uid {given['uid']}, and no"
+                    " existing object was found"
+                )
+                raise statuses.conflict(resource.group, resource.plural, request.name, why)
+            return self._create(request, wish, managers=first_applied(wish, shape, by=by))
+        if given.get("uid", old.uid) != old.uid:
+            raise uid_mismatch(resource, old, given["uid"])
+        if given.pop("resourceVersion", "") not in {"", str(old.revision)}:
+            raise statuses.modified(resource.group, resource.plural, request.name)
+        live = incoming.shown_version(old.body, served)
+        document, managers = applied(live, wish, shape, by=by, force=request.params.force)
+        document = incoming.patched(document, served)
+        return self.replace(request, old, document, managers=managers)
+
+    def _note_owners(
+        self,
+        request: ApiRequest,
+        document: Document,
+        before: Document,
+        *,
+        managers: list[Document] | None,
+    ) -> None:
+        """Keep managedFields true; objects that were never applied have none to keep."""
+        if managers is None and "managedFields" in before["metadata"]:
+            by = self._manager(request, UPDATED)
+            managers = after_update(document, before, shape_of(request.served) or ANY, by=by)
+        if managers is not None:
+            document["metadata"]["managedFields"] = managers
+
+    def _manager(self, request: ApiRequest, operation: str) -> Manager:
+        return Manager(
+            name=request.params.field_manager or "unknown",
+            operation=operation,
+            api_version=request.served.api_version,
+            fields=frozenset(),
+            time=self._clock.timestamp(),
+            subresource=request.subresource,
+        )
+
+    def replace(
+        self,
+        request: ApiRequest,
+        old: Stored,
+        document: Document,
+        *,
+        managers: list[Document] | None = None,
+    ) -> Answer:
+        """Make `document` the new version of a stored object, as far as its rules allow.
+
+        `managers` is who owns its fields afterwards, if the caller knows.
+        """
         served = request.served
         resource, behaviour = served.resource, served.behaviour
         before = incoming.shown_version(old.body, served)
@@ -155,6 +242,7 @@ class Writer:
         found = _update_causes(document, before, served, is_status=is_status)
         if found:
             raise statuses.invalid(resource.group, resource.kind, old.name, found)
+        self._note_owners(request, document, before, managers=managers)
         if same_document(document, before):
             return stored_answer(200, old, served)
         if request.params.dry_run:
@@ -179,10 +267,13 @@ def uid_mismatch(resource: Resource, old: Stored, given: str) -> Exception:
 
 
 def _patch_of(request: ApiRequest) -> Callable[[bytes, Document], Document]:
-    change = PATCHES.get(request.content_type)
-    if change is None:
-        raise statuses.unsupported_media_type(tuple(PATCHES))
-    return change
+    offered = PATCHES_OF_CUSTOM if request.served.resource.custom else PATCHES_OF_BUILT_IN
+    if request.content_type not in offered:
+        raise statuses.unsupported_media_type(offered)
+    if request.content_type == STRATEGIC:
+        shape = shape_of(request.served) or ANY
+        return lambda body, document: strategic_merge(body, document, shape)
+    return PATCHES[request.content_type]
 
 
 def _check_name(given: Document, name: str) -> None:

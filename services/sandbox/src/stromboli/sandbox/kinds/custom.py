@@ -9,6 +9,7 @@ from typing import Any
 from stromboli.sandbox.behaviour import Behaviour
 from stromboli.sandbox.causes import Cause
 from stromboli.sandbox.documents import Document, same_document
+from stromboli.sandbox.printing.custom import custom_printer
 from stromboli.sandbox.resources import Resource, Served, Subresource
 from stromboli.sandbox.schema import Node, compiled, defaulted, pruned, validated
 
@@ -63,6 +64,8 @@ def _served(resource: Resource, version: Document) -> Served:
         behaviour=_behaviour(version["schema"]["openAPIV3Schema"], has_status=has_status),
         has_status=has_status,
         subresources=(status,) if has_status else (),
+        printer=custom_printer(version),
+        schema=version["schema"]["openAPIV3Schema"],
     )
 
 
