@@ -6,7 +6,6 @@ from stromboli.api.kinds import CONFIG_MAP, NODE, POD, QUEUE, VC_POD_GROUP
 from stromboli.kube import KubeClient, PatchType
 from stromboli.kube.errors import BadRequest, BodyRefused, Conflict, Invalid, NotFound
 from stromboli.kube.paths import ResourceKind, object_path
-from stromboli.testkit.api_server import ApiServer
 from stromboli.testkit.manifests import (
     Manifest,
     config_map,
@@ -386,11 +385,7 @@ async def test_a_pods_spec_is_mostly_fixed(kube: KubeClient, namespace: str) -> 
     assert caught.value.causes[0].reason == "FieldValueForbidden"
 
 
-async def test_a_strategic_merge_joins_lists_by_their_key(
-    api_server: ApiServer, kube: KubeClient, namespace: str
-) -> None:
-    if api_server.kind == "sandbox":
-        pytest.skip("the sandbox has no strategic merge: nothing of ours sends one")
+async def test_a_strategic_merge_joins_lists_by_their_key(kube: KubeClient, namespace: str) -> None:
     await kube.create(POD, namespace, pod("a"), field_manager=ME)
     after = await kube.patch(
         POD,
@@ -406,11 +401,7 @@ async def test_a_strategic_merge_joins_lists_by_their_key(
     assert containers[0]["imagePullPolicy"] == "Always"
 
 
-async def test_apply_creates_and_then_owns_fields(
-    api_server: ApiServer, kube: KubeClient, namespace: str
-) -> None:
-    if api_server.kind == "sandbox":
-        pytest.skip("the sandbox has no server-side apply: it keeps no managed fields")
+async def test_apply_creates_and_then_owns_fields(kube: KubeClient, namespace: str) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
     made = await kube.patch(
         CONFIG_MAP, namespace, "a", body, patch_type=PatchType.APPLY, field_manager="one"

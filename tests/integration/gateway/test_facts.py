@@ -102,7 +102,7 @@ async def test_a_replaced_object_is_the_end_of_one_and_the_beginning_of_another(
     story = [
         (d.old.uid if d.old else None, d.new.uid if d.new else None)
         for d in scheduler.deltas
-        if d.name == "twin" and (d.old is None or d.new is None)
+        if (d.namespace, d.name) == (cluster.namespace, "twin") and (d.old is None or d.new is None)
     ]
     assert story == [(None, first.uid), (first.uid, None), (None, second.uid)]
 

@@ -220,7 +220,8 @@ class DecidingShell:
     async def _decide(self, lease: Lease, incarnation: str) -> None:
         core = self.make_core()
         next_safety = self.clock.monotonic() + self.safety_every_s
-        while lease.held and self.view.incarnation == incarnation:
+        # A view that replays, even the same log, is half-read: nothing is decided on it.
+        while lease.held and self.view.incarnation == incarnation and not self.view.unsynced:
             now = self.clock.now().timestamp()
             if self._wake_at <= now or self.clock.monotonic() >= next_safety:
                 self._wake_at = float("inf")

@@ -24,6 +24,7 @@ from stromboli.contracts.outcomes import Reason
 from stromboli.gateway.attempts import refusal_of, until_final
 from stromboli.gateway.deadlines import Permit
 from stromboli.gateway.generating import not_generated, secret_manifest
+from stromboli.gateway.json_patches import Operation, holds
 from stromboli.gateway.refusals import Refusal
 from stromboli.kube import wire
 from stromboli.kube.client import KubeClient
@@ -179,11 +180,16 @@ class Applier:
                 )
             except (Conflict, Invalid) as error:
                 # A wrong uid is a Conflict or an Invalid, depending on the kind of patch.
-                found = await self._fetch(kind, intent.namespace, intent.name, permit)
-                if found is None or found.uid != intent.uid:
+                raw = await self._fetch_raw(kind, intent.namespace, intent.name, permit)
+                found = None if raw is None else _existing.decode(raw).metadata
+                if raw is None or found is None or found.uid != intent.uid:
                     return _is_another(intent)
                 if version and isinstance(error, Conflict):
                     continue  # somebody else wrote between our look and our patch
+                if _is_done(intent, raw):
+                    return Done(
+                        uid=found.uid, resource_version=found.resource_version, already=True
+                    )
                 return refusal_of(error)
             except ApiError as error:
                 return refusal_of(error)
@@ -206,9 +212,10 @@ class Applier:
                 permit,
                 self.rng,
             )
-        except (NotFound, Conflict):
-            # Another uid under this name means that the one we meant is gone.
+        except NotFound:
             return Done(uid=intent.uid, resource_version="", already=True)
+        except Conflict as conflict:
+            return await self._gone_before(kind, intent, conflict, permit)
         except ApiError as error:
             return refusal_of(error)
         version = "" if deleted.is_gone else deleted.resource_version
@@ -227,8 +234,10 @@ class Applier:
                 permit,
                 self.rng,
             )
-        except (NotFound, Conflict):
+        except NotFound:
             return Done(uid=intent.uid, resource_version="", already=True)
+        except Conflict as conflict:
+            return await self._gone_before(kind, intent, conflict, permit)
         except ApiError as error:
             return refusal_of(error)
         found = await self._fetch(kind, intent.namespace, intent.name, permit)
@@ -236,15 +245,29 @@ class Applier:
         version = found.resource_version if found is not None and still_there else ""
         return Done(uid=intent.uid, resource_version=version)
 
+    async def _gone_before(
+        self, kind: Kind[Any], intent: DeleteObject | EvictPod, conflict: Conflict, permit: Permit
+    ) -> Done | Refusal:
+        """Another uid under this name means that the one we meant is gone."""
+        found = await self._fetch(kind, intent.namespace, intent.name, permit)
+        if found is not None and found.uid == intent.uid:
+            return refusal_of(conflict)
+        return Done(uid=intent.uid, resource_version="", already=True)
+
     async def _fetch(
         self, kind: Kind[Any], namespace: str, name: str, permit: Permit
     ) -> _Meta | None:
-        raw = await until_final(
+        raw = await self._fetch_raw(kind, namespace, name, permit)
+        return None if raw is None else _existing.decode(raw).metadata
+
+    async def _fetch_raw(
+        self, kind: Kind[Any], namespace: str, name: str, permit: Permit
+    ) -> bytes | None:
+        return await until_final(
             lambda limit_s: self.kube.get_or_none(kind, namespace or None, name, timeout_s=limit_s),
             permit,
             self.rng,
         )
-        return None if raw is None else _existing.decode(raw).metadata
 
 
 def _ignores_uid(kind: Kind[Any], intent: PatchObject) -> bool:
@@ -254,6 +277,14 @@ def _ignores_uid(kind: Kind[Any], intent: PatchObject) -> bool:
     """
     is_custom = kind.group.endswith(".volcano.sh")
     return is_custom and bool(intent.subresource) and intent.patch_type is not PatchType.JSON
+
+
+def _is_done(intent: PatchObject, raw: bytes) -> bool:
+    """Was this the second delivery of a patch that is refused because it was applied?"""
+    if intent.patch_type is not PatchType.JSON:
+        return False
+    operations = msgspec.json.decode(intent.patch, type=list[Operation])
+    return holds(operations, msgspec.json.decode(raw))
 
 
 def _is_another(intent: PatchObject) -> Refusal:

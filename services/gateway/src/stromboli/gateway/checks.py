@@ -29,6 +29,7 @@ from stromboli.contracts.intents import (
 )
 from stromboli.contracts.outcomes import Reason
 from stromboli.contracts.permissions import Row, row_for
+from stromboli.gateway.json_patches import Operation, keys_of, unrepeatable
 from stromboli.gateway.refusals import Refusal
 
 
@@ -193,23 +194,16 @@ def _leaves(body: object, above: FieldPath = ()) -> Iterator[tuple[FieldPath, ob
             yield path, value
 
 
-class _Operation(msgspec.Struct):
-    op: str
-    path: str
-    from_: str | None = msgspec.field(default=None, name="from")
-
-
 def _json_patch_paths(body: object) -> Iterator[FieldPath]:
-    for operation in msgspec.convert(body, list[_Operation]):
+    operations = msgspec.convert(body, list[Operation])
+    if problem := unrepeatable(operations):
+        raise ValueError(problem)
+    for operation in operations:
         if operation.op == "test":
             continue
-        for pointer in (operation.path, operation.from_):
-            if pointer is not None:
-                if not pointer.startswith("/"):
-                    raise ValueError(f"{pointer!r} is not a JSON pointer")
-                yield tuple(
-                    part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")
-                )
+        yield operation.keys
+        if operation.from_ is not None:
+            yield keys_of(operation.from_)
 
 
 def _check_bind(intent: BindGang) -> Refusal | None:

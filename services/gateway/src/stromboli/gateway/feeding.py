@@ -251,7 +251,7 @@ class KindFeed:
         """A list is a comparison with STATE as it is, not as we remember it."""
         # Only what was remembered before the look can be missing: the rest may be newer.
         token = self.kind.token
-        remembered = {key: self._published.standing(token, key) for key in self._living()}
+        remembered = self._published.standings(token)
         while True:
             try:
                 subjects = await self._jetstream.subjects(STATE.name, f"vc.state.{token}.*.*")
@@ -263,8 +263,6 @@ class KindFeed:
             subject = self._subject(key)
             is_same = self._published.standing(token, key) is standing
             if subject not in subjects and is_same and not self._published.is_in_flight(subject):
-                log.warning("fact.lost", subject=subject)
+                if not standing.gone:  # a tombstone that is missing has only lived its time
+                    log.warning("fact.lost", subject=subject)
                 self._published.lost_object(token, key)
-
-    def _living(self) -> tuple[Key, ...]:
-        return tuple(self._published.living(self.kind.token))

@@ -165,6 +165,9 @@ class IntentHandling:
         if refusal is None and not batch.complete:
             have = f"{len(parts)} of {parts[0].parts}"
             refusal = Refusal(Reason.EXPIRED, f"only {have} parts of the gang arrived in time")
+        uids = [bind.uid for part in parts for bind in part.binds]
+        if refusal is None and len(set(uids)) != len(uids):
+            refusal = Refusal(Reason.BAD_REQUEST, "a pod stands in two parts of the gang")
         if refusal is None:
             reach(CHECKED)
             try:

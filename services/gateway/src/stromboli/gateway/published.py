@@ -74,6 +74,10 @@ class Published:
     def standing(self, kind: str, key: Key) -> Standing | None:
         return self._objects.get(kind, {}).get(key)
 
+    def standings(self, kind: str) -> dict[Key, Standing]:
+        """Everything we remember of a kind, tombstones included."""
+        return dict(self._objects.get(kind, {}))
+
     def expected(self, kind: str, key: Key) -> Standing | None:
         """What will stand when everything that is on its way has arrived."""
         return self._planned.get(kind, {}).get(key) or self.standing(kind, key)

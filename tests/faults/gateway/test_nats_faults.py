@@ -1,0 +1,133 @@
+"""NATS dies, freezes and loses its data while facts and intents flow."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from stromboli.contracts.outcomes import Applied
+from stromboli.contracts.streams import STREAMS
+from stromboli.runtime.bus.leases import LeaseKeeper
+from stromboli.testkit.aftermath import no_dead_letters
+from stromboli.testkit.bus_peer import BusPeer
+from stromboli.testkit.comparison import until_equal
+from stromboli.testkit.gateways import GatewayProcess
+from stromboli.testkit.kube_objects import ClusterBuilder
+from stromboli.testkit.nats_server import NatsServer
+from stromboli.testkit.traffic import traffic
+from stromboli.testkit.waiting import eventually
+from stromboli.testkit.witness import witnessing
+
+pytestmark = [pytest.mark.nats, pytest.mark.faults]
+
+StartGateway = Callable[..., GatewayProcess]
+Join = Callable[..., Awaitable[BusPeer]]
+
+
+def epochs(gateway: GatewayProcess) -> list[tuple[int, ...]]:
+    """The epochs of the leases that the gateway has held, in order."""
+    return [
+        tuple(map(int, event["epoch"].split("."))) for event in gateway.events("lease.acquired")
+    ]
+
+
+async def test_nats_killed_and_restarted_loses_and_repeats_nothing(
+    join: Join, nats_server: NatsServer, start_gateway: StartGateway, cluster: ClusterBuilder
+):
+    start_gateway()
+    peer = await join()
+    async with witnessing(cluster.kube, cluster.namespace) as witness:
+        async with traffic(cluster, peer) as flow:
+            await flow.more(intents=40, changes=5)
+            await nats_server.restart(hard=True)
+            await flow.more(intents=40, changes=5)
+            nats_server.kill()
+            await flow.more(changes=5)
+            await nats_server.start()
+            await flow.more(intents=40, changes=5)
+
+        await flow.check_nothing_lost_or_repeated(witness)
+    assert flow.unstored  # the peer knows of those that it could not ask
+    await until_equal(peer, kube=cluster.kube)
+    await no_dead_letters(peer)
+
+
+async def test_everything_comes_back_after_all_nats_data_is_lost(
+    join: Join, nats_server: NatsServer, start_gateway: StartGateway, cluster: ClusterBuilder
+):
+    gateway = start_gateway()
+    pod = await cluster.pod("survivor")
+    peer = await join()
+    await until_equal(peer, kube=cluster.kube)
+    keeper = LeaseKeeper(
+        peer.jetstream, peer.publisher, peer.clock, service="controllers", holder="me", life_s=1
+    )
+    async with keeper.lead() as lease:
+        before = (peer.view.incarnation, lease.epoch)
+        nats_server.kill()
+        nats_server.wipe()
+        await cluster.pod("newcomer")
+        await cluster.delete("pod", "survivor")
+        replaced = await cluster.pod("survivor")
+        await nats_server.start()
+
+        await until_equal(peer, kube=cluster.kube)
+        await eventually(lambda: not lease.held, describe="the lost lease to be noticed")
+    async with keeper.lead() as again:
+        for spec in STREAMS:
+            await peer.jetstream.stream_info(spec.name)
+        assert peer.view.incarnation not in {"", before[0]}
+        assert again.epoch > before[1]
+        assert len(epochs(gateway)) == 2
+        assert epochs(gateway)[0] < epochs(gateway)[1]
+    assert [d.ended.uid for d in peer.deltas if d.name == "survivor" and d.ended] == [pod.uid]
+    body = {"metadata": {"annotations": {"after": "yes"}}}
+    outcome = await peer.ask_and_hear(
+        peer.patch("pod", cluster.namespace, "survivor", uid=replaced.uid, body=body)
+    )
+    assert isinstance(outcome, Applied)
+    await until_equal(peer, kube=cluster.kube)
+    await gateway.until_ready()
+
+
+async def test_a_gateway_that_hears_nothing_from_a_frozen_nats_stands_down_and_comes_back(
+    join: Join, nats_server: NatsServer, start_gateway: StartGateway, cluster: ClusterBuilder
+):
+    gateway = start_gateway()
+    peer = await join()
+    async with witnessing(cluster.kube, cluster.namespace) as witness:
+        async with traffic(cluster, peer) as flow:
+            await flow.more(intents=20, changes=5)
+            nats_server.pause()
+            await gateway.until_event("lease.lost")
+            await flow.more(changes=5)
+            nats_server.resume()
+            await flow.more(intents=20, changes=5)
+
+        await flow.check_nothing_lost_or_repeated(witness)
+    await until_equal(peer, kube=cluster.kube)
+    await no_dead_letters(peer)
+    assert len(epochs(gateway)) == 2
+
+
+async def test_a_stream_that_was_deleted_by_hand_is_made_again(
+    join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
+):
+    """Nobody loses the connection here, so nothing else tells the gateway."""
+    start_gateway()
+    pod = await cluster.pod("survivor")
+    peer = await join()
+    await until_equal(peer, kube=cluster.kube)
+    before = peer.view.incarnation
+    for name in ("STATE", "INTENT", "OUTCOME"):
+        await peer.connection.request(f"$JS.API.STREAM.DELETE.{name}", b"")
+    await eventually(
+        lambda: peer.view.incarnation not in {"", before},
+        deadline_s=25,
+        describe="the view to meet a new log",
+    )
+
+    await until_equal(peer, kube=cluster.kube, deadline_s=25)
+    outcome = await peer.ask_and_hear(
+        peer.delete("pod", cluster.namespace, "survivor", uid=pod.uid)
+    )
+    assert isinstance(outcome, Applied)
