@@ -1,0 +1,93 @@
+"""The process of a deciding service: the same for every core, which a `__main__` only names.
+
+Connections, health, telemetry and the shell are opened here and closed in order; the lease is
+given back at the end, so that a standby leads at once.
+"""
+
+import os
+import socket
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from stromboli.contracts.stimuli import Core
+from stromboli.runtime.bus.connection import BusSettings, connect
+from stromboli.runtime.bus.publisher import publishing
+from stromboli.runtime.clock import SystemClock
+from stromboli.runtime.deciding import DecidingShell
+from stromboli.runtime.health import Health, HealthServer, HealthSettings, NotReady, Ok
+from stromboli.runtime.logs import LogSettings
+from stromboli.runtime.process import Lifetime, Step, run_service
+from stromboli.runtime.telemetry import Telemetry
+from stromboli.runtime.units import Duration
+
+__all__ = ["DecidingSettings", "run_deciding_service"]
+
+
+class DecidingSettings(Protocol):
+    """What the settings of every deciding service have."""
+
+    @property
+    def bus(self) -> BusSettings: ...
+    @property
+    def health(self) -> HealthSettings: ...
+    @property
+    def log(self) -> LogSettings: ...
+    @property
+    def lease_life(self) -> Duration: ...
+    @property
+    def safety_every(self) -> Duration: ...
+
+
+def run_deciding_service(
+    service: str,
+    settings: DecidingSettings,
+    *,
+    kinds: Sequence[str],
+    make_core: Callable[[], Core],
+) -> int:
+    """Run until told to stop; the exit code for `sys.exit`."""
+
+    async def live(life: Lifetime) -> None:
+        await _serve(service, settings, life, kinds=kinds, make_core=make_core)
+
+    return run_service(live, service=service, log_settings=settings.log)
+
+
+async def _serve(
+    service: str,
+    settings: DecidingSettings,
+    life: Lifetime,
+    *,
+    kinds: Sequence[str],
+    make_core: Callable[[], Core],
+) -> None:
+    clock = SystemClock()
+    telemetry = Telemetry.start(service)
+    health = Health(watchdog=life.watchdog)
+    async with (
+        HealthServer(health, settings.health, metrics=telemetry.render),
+        connect(settings.bus, service) as connection,
+        publishing(connection, clock) as publisher,
+    ):
+        shell = DecidingShell(
+            service=service,
+            kinds=kinds,
+            make_core=make_core,
+            connection=connection,
+            publisher=publisher,
+            clock=clock,
+            holder=f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}",
+            lease_life_s=settings.lease_life,
+            safety_every_s=settings.safety_every,
+        )
+
+        def readiness() -> Ok | NotReady:
+            reason = shell.not_ready()
+            role = "deciding" if shell.deciding else "standing by"
+            return Ok(role) if reason is None else NotReady(reason)
+
+        health.check(service, readiness)
+        life.spawn("shell", shell.run(), until=Step.STOP_INTAKE)
+        await life.serve()
+    await telemetry.shutdown()
