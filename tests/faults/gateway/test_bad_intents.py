@@ -203,28 +203,28 @@ async def test_an_intent_of_an_unknown_type_keeps_its_place_until_it_expires(
         "id": intent_id("teleport", cluster.namespace),
         "key": job_key("vcjob", cluster.namespace, "job"),
         "service": "controllers",
-        "not_after": now + 6,
+        "not_after": now + 8,
         "where": "elsewhere",
     }
     successor = step(peer, waiting, 1)
     subject = successor.subject().replace(".patch.", ".teleport.")
     await peer.publisher.publish(subject, msgspec.msgpack.encode(unknown))
     await peer.ask(successor)
-    other = await peer.ask_and_hear(step(peer, passing, 1, job=beside), deadline_s=3)
+    other = await peer.ask_and_hear(step(peer, passing, 1, job=beside), deadline_s=4)
     await nats_server.restart(hard=True)
     await eventually(lambda: peer.connection.connected, describe="the peer to be back")
-    again = await peer.ask_and_hear(step(peer, passing, 2, job=beside), deadline_s=3)
+    again = await peer.ask_and_hear(step(peer, passing, 2, job=beside), deadline_s=4)
 
     assert isinstance(other, Applied)
     assert isinstance(again, Applied)
-    assert peer.clock.now().timestamp() < now + 6, "too slow to have seen anything"
+    assert peer.clock.now().timestamp() < now + 8, "too slow to have seen anything"
     assert successor.id not in await outcomes_per_intent(peer)
     outcome = await peer.outcome_of(successor)
     assert isinstance(outcome, Applied)
     (refused,) = [o for o in peer.outcomes if o.intent_id == unknown["id"]]
     assert isinstance(refused, Refused)
     assert refused.reason is Reason.UNKNOWN_TYPE
-    assert refused.at >= now + 6
+    assert refused.at >= now + 8
     assert refused.at <= outcome.at
     (letter,) = await dead_letters(peer)
     assert "teleport.v9" in letter.reason

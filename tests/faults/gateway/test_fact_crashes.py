@@ -7,12 +7,11 @@ has, whoever was told about it by whom.
 import signal
 from collections.abc import Awaitable, Callable
 
-import aiohttp
 import pytest
 
 from stromboli.testkit.aftermath import no_dead_letters
 from stromboli.testkit.bus_peer import BusPeer
-from stromboli.testkit.comparison import EVERY_KIND, until_equal
+from stromboli.testkit.comparison import until_equal
 from stromboli.testkit.gateways import GatewayProcess
 from stromboli.testkit.kube_objects import ClusterBuilder
 
@@ -30,19 +29,12 @@ def deleted_pods(peer: BusPeer, cluster: ClusterBuilder) -> set[str]:
     }
 
 
-async def is_ready(gateway: GatewayProcess) -> bool:
-    url = await gateway.health_url()
-    async with aiohttp.ClientSession() as http, http.get(f"{url}/readyz") as answer:
-        return answer.status == 200
-
-
 @pytest.mark.parametrize(
     "point",
     [
         "gateway.list.page",
         "gateway.list.done",
-        "gateway.kind.synced",
-        "gateway.kind.synced:5",
+        "gateway.kind.synced:4",
         "gateway.fact.sent",
         "gateway.fact.stored:3",
     ],
@@ -94,23 +86,3 @@ async def test_a_gateway_that_dies_with_a_fact_in_its_hands_leaves_it_to_the_nex
     assert deleted_pods(peer, cluster) == {"goes", "is-replaced"}
     await following.until_ready()
     await no_dead_letters(peer)
-
-
-async def test_a_gateway_is_not_ready_before_every_kind_is_listed(
-    join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
-):
-    """Its predecessor had got half way."""
-    doomed = start_gateway(crash_at="gateway.kind.synced:4")
-    peer = await join(synced=False)
-    assert await doomed.wait() == -signal.SIGKILL
-    following = start_gateway()
-    ready_early: list[str] = []
-    while peer.view.unsynced:
-        # The answer is older than the look at the view: ready means that all were synced.
-        if await is_ready(following) and following.events("lease.acquired"):
-            missing = set(EVERY_KIND) - {e["kind"] for e in following.events("kind.synced")}
-            ready_early += missing - {e["kind"] for e in doomed.events("kind.synced")}
-
-    await until_equal(peer, kube=cluster.kube)
-    assert ready_early == []
-    await following.until_ready()

@@ -48,22 +48,22 @@ async def test_a_leader_that_wakes_up_after_its_lease_does_nothing_any_more(
     await second.until_event("lease.waiting")
     async with witnessing(cluster.kube, cluster.namespace) as witness:
         async with traffic(cluster, peer, jobs=12) as flow:
-            await flow.more(intents=60, changes=5)
+            await flow.more(intents=36, changes=4)
             first.pause()
             await second.until_event("lease.acquired")
-            await flow.more(intents=60, changes=5)
+            await flow.more(intents=36, changes=4)
             first.resume()
             await first.until_event("lease.lost")
-            await flow.more(intents=60, changes=5)
+            await flow.more(intents=36, changes=4)
             # And back again, so that each has been both.
             second.pause()
             await eventually(
                 lambda: len(first.events("lease.acquired")) == 2, describe="the first to lead again"
             )
-            await flow.more(intents=60, changes=5)
+            await flow.more(intents=36, changes=4)
             second.resume()
             await second.until_event("lease.lost")
-            await flow.more(intents=60, changes=5)
+            await flow.more(intents=36, changes=4)
 
         await flow.check_nothing_lost_or_repeated(witness)
     await until_equal(peer, kube=cluster.kube)
@@ -107,7 +107,7 @@ async def test_a_leader_that_is_killed_again_and_again_loses_and_repeats_nothing
     peer = await join()
     async with witnessing(cluster.kube, cluster.namespace) as witness:
         async with traffic(cluster, peer) as flow:
-            for _ in range(3):
+            for _ in range(2):
                 await flow.more(intents=20, changes=3)
                 gateway.kill()
                 gateway = start_gateway()

@@ -122,7 +122,8 @@ class Traffic:
         for pod in self.pods:
             done = len(witness.values(pod.name, STEP))
             answers = [i for i in asked if i.key.endswith(f"/{pod.name}") and i.id in applied]
-            assert done == len(answers), f"{pod.name}: {done} steps, {len(answers)} answers"
+            counts = f"{pod.name}: {done} steps, {len(answers)} answers"
+            assert done == len(answers) or (witness.has_gaps and done < len(answers)), counts
 
 
 @contextlib.asynccontextmanager

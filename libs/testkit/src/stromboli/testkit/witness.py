@@ -56,7 +56,12 @@ class Witness:
     """What was seen, in order."""
 
     versions: list[Version] = field(default_factory=list[Version])
-    is_watching: bool = False
+    lists: int = 0
+
+    @property
+    def has_gaps(self) -> bool:
+        """Was the history lost on the way? Then versions in between may be missing."""
+        return self.lists > 1
 
     def of(self, name: str) -> list[Version]:
         return [version for version in self.versions if version.name == name]
@@ -112,7 +117,7 @@ class Witness:
                     case Changed(event):
                         self._note(event.object, deleted=event.type is EventType.DELETED)
                     case ListDone():
-                        self.is_watching = True
+                        self.lists += 1
                     case _:
                         pass
 
@@ -130,5 +135,5 @@ async def witnessing(
     """A witness of one kind in one namespace, who misses nothing from here on."""
     witness = Witness()
     async with background(witness.follow(kube, token, namespace)):
-        await eventually(lambda: witness.is_watching, describe="the witness to watch")
+        await eventually(lambda: witness.lists > 0, describe="the witness to watch")
         yield witness

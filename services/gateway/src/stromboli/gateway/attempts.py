@@ -36,6 +36,8 @@ _retries = counter("stromboli.intents.retried", "API calls tried again", labels=
 _CALL_S = 10.0
 _FIRST_PAUSE_S = 0.05
 _MAX_PAUSE_S = 2.0
+_WORDS = 1000
+"""Characters of an answer that are passed on: those of a whole gang travel in one message."""
 
 REASONS: dict[type[ApiError], Reason] = {
     NotFound: Reason.NOT_FOUND,
@@ -57,10 +59,11 @@ class Expired(Exception):
 
 def refusal_of(error: KubeError) -> Refusal:
     """The API server's no, in the contract's words."""
+    words = str(error)[:_WORDS]
     for error_type, reason in REASONS.items():
         if isinstance(error, error_type):
-            return Refusal(reason, str(error))
-    return Refusal(Reason.STALE, str(error))
+            return Refusal(reason, words)
+    return Refusal(Reason.STALE, words)
 
 
 async def until_final(

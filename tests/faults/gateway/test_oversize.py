@@ -1,4 +1,4 @@
-"""An object whose projection is larger than a message can't be a fact; all others can."""
+"""What is larger than a message: facts that can't be told, answers that can't be given."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from stromboli.contracts.epochs import Epoch
-from stromboli.contracts.outcomes import Applied
+from stromboli.contracts.intents import BINDS_PER_PART
+from stromboli.contracts.outcomes import Applied, Reason, Refused
 from stromboli.contracts.records import DEAD_PAYLOAD_LIMIT
 from stromboli.kube.wire import Written
+from stromboli.testkit.aftermath import answered_in_order
 from stromboli.testkit.bus_contents import dead_letters
 from stromboli.testkit.bus_peer import BusPeer
 from stromboli.testkit.comparison import differences, until_equal
@@ -89,6 +91,33 @@ async def test_an_object_too_large_for_the_bus_is_put_aside_and_everything_else_
     assert entry is not None
     assert entry.uid == fits.uid
     assert gateway.running
+
+
+@pytest.mark.parametrize("max_payload", [96 * 1024], ids=["small"])
+async def test_an_answer_too_large_for_the_bus_becomes_a_refusal(
+    join: Join, start_gateway: StartGateway, cluster: ClusterBuilder, max_payload: int
+):
+    """The gateway fails on it every time; what waits behind it goes on all the same."""
+    start_gateway()
+    peer = await join("scheduler")
+    pod = await cluster.pod("behind")
+    nowhere = f"no-such-node-{'x' * 50}"
+    nobody = [(f"nobody-{number}", f"uid-{number}", nowhere) for number in range(BINDS_PER_PART)]
+    intents = [
+        peer.bind(cluster.namespace, "job", nobody),
+        peer.evict(cluster.namespace, "behind", uid=pod.uid),
+    ]
+    for intent in intents:
+        await peer.ask(intent)
+
+    refused, applied = await answered_in_order(peer, intents)
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.INVALID
+    assert "MessageTooLarge" in refused.message
+    assert isinstance(applied, Applied)
+    (letter,) = await dead_letters(peer)
+    assert letter.arrived_on == intents[0].subject()
+    assert "could not be applied" in letter.reason
 
 
 async def has_letters(peer: BusPeer, count: int) -> bool:
