@@ -126,7 +126,7 @@ async def measure(run: Run) -> AsyncGenerator[Table | NotMeasured]:
                 f"Pods of {len(new_pod(0, 'x')):,} bytes, validation on.",
                 f"{workload.connections} connections; kube-apiserver shares its core with etcd.",
                 f"Each of {workload.watchers} watchers was told of every pod exactly once.",
-                '"per CPU s" counts the server\'s processor time only: the rate of an undisturbed core.',
+                '"per CPU s": per second of the server\'s processor time, as on an idle core.',
                 '"last event" is how long after the last answer the last watcher had everything.',
             ],
         )
