@@ -7,6 +7,7 @@ was stands beside the rates, because a busy client means that the server was not
 
 import asyncio
 import os
+import statistics
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -94,7 +95,7 @@ class _Rates:
             "server": server,
             "work": work,
             **median_and_best(self.per_s),
-            "per CPU s": max(map(truediv, self.per_s, self.server_busy)),
+            "per CPU s": statistics.median(map(truediv, self.per_s, self.server_busy)),
             "watchers' events": events,
             "last event after ms": self.watchers_s[best] * 1000,
             "server core %": self.server_busy[best] * 100,
