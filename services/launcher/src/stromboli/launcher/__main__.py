@@ -13,6 +13,7 @@ import aiohttp
 from cyclopts import App, Parameter
 from rich.console import Console
 
+from stromboli.launcher.bus_files import write_bus_files
 from stromboli.launcher.demo import demonstrate
 from stromboli.launcher.errors import LauncherError
 from stromboli.launcher.folder import Folder, Installation, Running, is_alive
@@ -97,6 +98,19 @@ def demo(
 ) -> int:
     """Run three jobs on a scratch folder; exits 0 only if all was as it should be."""
     return _guarded(demonstrate(find_crds(crds), find_examples(examples)))
+
+
+@app.command(name="nats-config")
+def nats_config(
+    folder: Annotated[Path, Parameter(help="Folder to write to; passwords there are kept.")],
+    *,
+    listen: Annotated[str, Parameter(help="Where the NATS server listens.")] = "0.0.0.0:4222",
+    store: Annotated[str, Parameter(help="Where the NATS server keeps its streams.")] = "/data",
+) -> int:
+    """Write a NATS server's configuration with a user and a password file per service."""
+    for path in write_bus_files(folder, listen=listen, store=store):
+        Console().print(f"wrote {path}", highlight=False, soft_wrap=True)
+    return 0
 
 
 def _guarded(work: Coroutine[Any, Any, int]) -> int:

@@ -6,15 +6,13 @@ owner only.
 """
 
 import os
-import secrets
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from stromboli.contracts.nats_config import MAX_PAYLOAD, users_block
-from stromboli.contracts.permissions import SERVICES
+from stromboli.launcher.bus_files import new_passwords, server_text, write_private
 from stromboli.launcher.errors import AlreadyUp, NothingHere, PortTaken
 from stromboli.launcher.options import Options
 
@@ -88,7 +86,7 @@ class Folder:
         if running is None:
             path.unlink(missing_ok=True)
         else:
-            _write_private(path, msgspec.json.encode(running))
+            write_private(path, msgspec.json.encode(running))
 
     def open(self) -> Installation:
         """The installation of this folder; a new folder gets free ports and new passwords."""
@@ -106,21 +104,18 @@ class Folder:
             ports = _free_ports(len(_LISTENING))
             installation = Installation(
                 ports=dict(zip(_LISTENING, ports, strict=True)),
-                passwords={service: secrets.token_urlsafe(18) for service in SERVICES},
+                passwords=new_passwords(),
             )
-            _write_private(chosen, msgspec.json.format(msgspec.json.encode(installation)))
+            write_private(chosen, msgspec.json.format(msgspec.json.encode(installation)))
         for service, password in installation.passwords.items():
-            _write_private(self.password_file(service), password.encode())
-        _write_private(self.nats_config, self._nats_text(installation).encode())
-        return installation
-
-    def _nats_text(self, installation: Installation) -> str:
-        return (
-            f"listen: {_HOST}:{installation.nats_port}\n"
-            f"max_payload: {MAX_PAYLOAD}\n"
-            f"jetstream {{ store_dir: {msgspec.json.encode(str(self.root / 'nats')).decode()} }}\n"
-            + users_block(installation.passwords)
+            write_private(self.password_file(service), password.encode())
+        text = server_text(
+            listen=f"{_HOST}:{installation.nats_port}",
+            store=str(self.root / "nats"),
+            passwords=installation.passwords,
         )
+        write_private(self.nats_config, text.encode())
+        return installation
 
     def _check_ports(self, installation: Installation) -> None:
         for name, port in installation.ports.items():
@@ -150,8 +145,3 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    path.touch(mode=0o600, exist_ok=True)
-    path.write_bytes(content)
