@@ -9,6 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stromboli.api.batch import Job, JobSpec
+from stromboli.api.core import (
+    Container,
+    ContainerPort,
+    EnvVar,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+)
 from stromboli.api.errors import ObjectUnreadable
 from stromboli.api.kinds import KINDS, NODE, POD, SECRET, VC_JOB, Kind
 from stromboli.api.meta import ObjectMeta
@@ -177,3 +185,29 @@ def test_absent_empty_and_null_are_the_same_bytes(kind: Kind[Any]):
 def test_bytes_that_are_no_projection_are_refused(packed: bytes):
     with pytest.raises(ObjectUnreadable, match="the projection of a Pod"):
         decode_projection(POD, packed)
+
+
+def test_what_a_pods_containers_run_does_not_travel():
+    container = Container(
+        name="main",
+        image="registry/tool:1",
+        command=("sh", "-c"),
+        args=("curl -H $TOKEN",),
+        env=(EnvVar(name="TOKEN", value="hunter2"),),
+        resources=ResourceRequirements(requests={"cpu": "1"}),
+        ports=(ContainerPort(host_port=80),),
+    )
+    pod = Pod(spec=PodSpec(containers=(container,), init_containers=(container,)))
+
+    packed = encode_projection(pod)
+    travelled = decode_projection(POD, packed).spec
+
+    assert b"hunter2" not in packed
+    assert b"curl" not in packed
+    kept = Container(
+        name="main",
+        image="registry/tool:1",
+        resources=ResourceRequirements(requests={"cpu": "1"}),
+        ports=(ContainerPort(host_port=80),),
+    )
+    assert travelled.containers == travelled.init_containers == (kept,)

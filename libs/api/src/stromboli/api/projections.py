@@ -5,7 +5,10 @@ A projection is the object's own type, less what must not travel or would only m
 - `metadata.resourceVersion` changes with every write, so it travels beside the projection: equal
   projections mean that nothing we use has changed (`generation` stays, it moves with the spec);
 - kubectl's last-applied copy of the whole object, which would smuggle in everything below;
-- private keys given to a job's plugins as arguments; a Secret's contents were never decoded.
+- private keys given to the plugins of a job, or of what jobs are made from, as arguments; a
+  Secret's contents were never decoded;
+- what the containers of a pod run and with which environment: nobody decides by it, and people
+  put passwords there.
 
 Encoding is deterministic: equal projections are equal bytes, so comparing bytes is enough.
 """
@@ -17,14 +20,24 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from stromboli.api.batch import Job
+from stromboli.api.batch import Job, JobSpec
+from stromboli.api.core import Container, Pod
+from stromboli.api.cron import CronJob
 from stromboli.api.errors import ObjectUnreadable
+from stromboli.api.flow import Flow, FlowPatch, JobFlow, JobTemplate
 from stromboli.api.kinds import Kind
 from stromboli.api.meta import KubeObject, ObjectMeta
 from stromboli.api.wellknown import LAST_APPLIED_CONFIGURATION
 from stromboli.api.wire import UNREADABLE, decode_object
 
-__all__ = ["REDACTED", "decode_projection", "encode_projection", "project", "projection_of"]
+__all__ = [
+    "REDACTED",
+    "decode_projection",
+    "encode_projection",
+    "project",
+    "projection_of",
+    "redacted_arguments",
+]
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -43,9 +56,7 @@ def project(kind: Kind[T], raw_json: bytes | msgspec.Raw) -> T:
 def projection_of(item: T) -> T:
     """The projection of a decoded object. Projecting a projection changes nothing."""
     metadata = _without_noise(item.metadata)
-    if isinstance(item, Job) and item.spec.plugins:
-        spec = replace(item.spec, plugins=_redacted(item.spec.plugins))
-        return replace(item, metadata=metadata, spec=spec)
+    item = _without_keys(item)
     return item if metadata is item.metadata else replace(item, metadata=metadata)
 
 
@@ -81,11 +92,72 @@ def _without_noise(metadata: ObjectMeta) -> ObjectMeta:
     return replace(metadata, resource_version="") if metadata.resource_version else metadata
 
 
+def _without_keys(item: T) -> T:
+    """Jobs, and all that jobs are made from and lead to."""
+    match item:
+        case Pod() if _runs_something((*item.spec.containers, *item.spec.init_containers)):
+            return replace(
+                item,
+                spec=replace(
+                    item.spec,
+                    containers=_without_commands(item.spec.containers),
+                    init_containers=_without_commands(item.spec.init_containers),
+                ),
+            )
+        case Job() | JobTemplate():
+            return replace(item, spec=_redacted_spec(item.spec))
+        case CronJob():
+            template = item.spec.job_template
+            template = replace(template, spec=_redacted_spec(template.spec))
+            return replace(item, spec=replace(item.spec, job_template=template))
+        case JobFlow():
+            flows = tuple(_redacted_flow(flow) for flow in item.spec.flows)
+            return replace(item, spec=replace(item.spec, flows=flows))
+        case _:
+            return item
+
+
+def _redacted_spec(spec: JobSpec) -> JobSpec:
+    return replace(spec, plugins=_redacted(spec.plugins)) if spec.plugins else spec
+
+
+def _redacted_flow(flow: Flow) -> Flow:
+    """What a patch says of plugins is not checked by anybody: only lists of text are shown."""
+    spec = flow.patch.job_spec if flow.patch is not None else None
+    if spec is None or "plugins" not in spec:
+        return flow
+    try:
+        plugins = _redacted(msgspec.convert(spec["plugins"], dict[str, tuple[str, ...]]))
+    except msgspec.ValidationError:
+        plugins = REDACTED
+    return replace(flow, patch=FlowPatch(job_spec={**spec, "plugins": plugins}))
+
+
+def _runs_something(containers: tuple[Container, ...]) -> bool:
+    return any(
+        one.command or one.args or one.env or one.volume_mounts or one.working_dir
+        for one in containers
+    )
+
+
+def _without_commands(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+    return tuple(
+        Container(
+            name=one.name,
+            image=one.image,
+            ports=one.ports,
+            resources=one.resources,
+            restart_policy=one.restart_policy,
+        )
+        for one in containers
+    )
+
+
 def _redacted(plugins: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(_redacted_arguments(arguments)) for name, arguments in plugins.items()}
+    return {name: tuple(redacted_arguments(arguments)) for name, arguments in plugins.items()}
 
 
-def _redacted_arguments(arguments: tuple[str, ...]) -> list[str]:
+def redacted_arguments(arguments: tuple[str, ...]) -> list[str]:
     """Looks at every plugin's arguments, and at forms that Go would not take for the flag.
 
     A key may stand at the wrong plugin, or behind a misspelt flag, and still be a key.
