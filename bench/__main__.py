@@ -14,7 +14,7 @@ from typing import Final, cast
 
 import uvloop
 
-from bench import api_servers, facts, intents, rebuild, replay
+from bench import admission, api_servers, facts, intents, jobs, rebuild, replay, scheduling
 from bench.calibration import calibrate, machine
 from bench.figures import Figure, NotMeasured, Result, Run
 from bench.report import Report, as_text, write
@@ -22,16 +22,25 @@ from stromboli.runtime import logs
 from stromboli.runtime.logs import LogLevel, LogSettings
 from stromboli.testkit.api_server import ServerKind
 
-_ALL: Final[tuple[Figure, ...]] = (facts, intents, replay, rebuild, api_servers)
+_ALL: Final[tuple[Figure, ...]] = (
+    facts,
+    intents,
+    jobs,
+    scheduling,
+    admission,
+    replay,
+    rebuild,
+    api_servers,
+)
 FIGURES: Final = {figure.NAME: figure for figure in _ALL}
 SERVERS: Final[tuple[ServerKind, ...]] = ("sandbox", "kube-apiserver")
 OUTPUT: Final = Path("build") / "bench"
 
 EXAMPLES: Final = """\
 examples:
-  python -m bench                          everything, about five minutes
+  python -m bench                          everything, about seven minutes
   python -m bench --quick                  the same with few rounds: does it work at all?
-  python -m bench --only facts intents     two of the figures
+  python -m bench facts intents            two of the figures
   python -m bench --server kube-apiserver  on the real API server only
   python -m bench --json before.json       also write the numbers there, to compare later
 
@@ -51,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_argument(
-        "--only", nargs="+", choices=list(FIGURES), metavar="NAME", help="these figures, not all"
+        "figures", nargs="*", type=_known, metavar="NAME", help="these figures, not all"
     )
     arguments.add_argument(
         "--server", choices=SERVERS, help="this API server only (default: both, in turn)"
@@ -61,6 +70,12 @@ def parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="few rounds, in half a minute; numbers not to quote"
     )
     return arguments
+
+
+def _known(name: str) -> str:
+    if name not in FIGURES:
+        raise argparse.ArgumentTypeError(f"no figure {name!r}; there are: {', '.join(FIGURES)}")
+    return name
 
 
 def say(text: str) -> None:
@@ -121,7 +136,7 @@ def main() -> int:
     arguments = parser().parse_args()
     logs.configure(LogSettings(level=LogLevel.ERROR), service="bench")
     servers = (cast("ServerKind", arguments.server),) if arguments.server else SERVERS
-    report = measure_all(arguments.only or list(FIGURES), servers, quick=arguments.quick)
+    report = measure_all(arguments.figures or list(FIGURES), servers, quick=arguments.quick)
     print(as_text(report))
     for path in write(report, OUTPUT, arguments.json):
         say(f"wrote {path}")

@@ -10,7 +10,7 @@ from stromboli.api.meta import KubeObject
 from stromboli.contracts.intents import BindGang, PatchObject, PodBinding
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.simulation import Simulation
-from stromboli.testkit.scheduling_objects import gang, node, pod, priority_class, queue
+from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, priority_class, queue
 
 clusters = st.fixed_dictionaries(
     {
@@ -55,7 +55,7 @@ def objects_of(cluster: dict[str, Any]) -> list[KubeObject]:
 
 
 def simulated(objects: list[KubeObject], **options: Any) -> Simulation:
-    simulation = Simulation(SchedulerCore(), **options)
+    simulation = Simulation(SchedulerCore(PLAIN), **options)
     for item in objects:
         simulation.put(item)
     simulation.run()
@@ -126,7 +126,7 @@ def test_a_new_core_has_nothing_to_add_to_what_the_old_one_did(cluster: dict[str
     simulation = simulated(objects_of(cluster))
     simulation.advance(5)
     asked, phases = len(simulation.intents), phases_of(simulation)
-    simulation.restart(SchedulerCore())
+    simulation.restart(SchedulerCore(PLAIN))
 
     # Only how short a job is may be said anew, in the words of today.
     assert [i for i in simulation.intents[asked:] if not isinstance(i, PatchObject)] == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.simulation import Simulation
-from stromboli.testkit.scheduling_objects import gang, node, queue
+from stromboli.testkit.scheduling_objects import PLAIN, gang, node, queue
 
 
 @dataclass
@@ -29,9 +29,11 @@ class PlainNode:
         )
 
     def score(self, cpu: int, memory: int) -> float:
-        left_cpu = max((self.cpu - self.used_cpu - cpu) / self.cpu, 0.0)
-        left_memory = max((self.memory - self.used_memory - memory) / self.memory, 0.0)
-        return (100.0 * left_cpu + 100.0 * left_memory) / 2
+        full_cpu = min((self.used_cpu + cpu) / self.cpu, 1.0)
+        full_memory = min((self.used_memory + memory) / self.memory, 1.0)
+        left = 100.0 * (1.0 - (full_cpu + full_memory) / 2.0)
+        balanced = (1.0 - abs(full_cpu - full_memory) / 2.0) * 100.0
+        return left + balanced
 
     def take(self, cpu: int, memory: int, sign: int = 1) -> None:
         self.used_cpu += sign * cpu
@@ -80,7 +82,7 @@ def test_whole_gangs_and_then_extras_land_where_the_plain_scheduler_puts_them(
             for number, (cpu, memory, pods) in enumerate(nodes)
         ]
     )
-    simulation = Simulation(SchedulerCore())
+    simulation = Simulation(SchedulerCore(PLAIN))
     simulation.put(queue())
     for number, (cpu, memory, pods) in enumerate(nodes):
         simulation.put(node(f"n{number}", cpu=str(cpu), memory=f"{memory}Gi", pods=str(pods)))

@@ -6,6 +6,7 @@ within a cycle.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,9 @@ from stromboli.scheduling.resources import Amounts
 from stromboli.scheduling.sleeping import Sleepers
 
 __all__ = ["Attention"]
+
+
+_LACKING_ROOM = frozenset({Unblock.CAPACITY, Unblock.SHARE})
 
 
 @dataclass(slots=True)
@@ -48,12 +52,18 @@ class Attention:
         kinds: list[Unblock] = []
         if changes.nodes:
             kinds.append(Unblock.NODES)
+        if changes.nodes or changes.capacity or changes.company:
+            kinds.append(Unblock.COMPANY)
         if changes.capacity:
             kinds.append(Unblock.CAPACITY)
         if changes.claims or changes.capacity:
             kinds.append(Unblock.ADMISSION)
         if changes.queues:
             kinds.append(Unblock.QUEUE)
+        if changes.capacity or changes.claims or changes.queues or changes.nodes or changes.others:
+            kinds += [Unblock.SHARE, Unblock.TURN]
+        if kinds or changes.started:
+            kinds.append(Unblock.VICTIMS)
         return self._sleepers.wake_if(kinds, self._could_be_met) if kinds else []
 
     def _could_be_met(self, need: Amounts) -> bool:
@@ -71,13 +81,26 @@ class Attention:
                 return False
         return True
 
-    def rest(self, job: JobKey, explanation: Explanation | None, *, holding: bool) -> None:
-        """The job was looked at; until when need nobody do so again?"""
+    def rest(
+        self, job: JobKey, explanation: Explanation | None, *, holding: bool, evicts: bool = False
+    ) -> None:
+        """The job was looked at; until when need nobody do so again?
+
+        Where jobs may take room from others, one that lacks room has more to wait for.
+        """
         self._holding.pop(job, None)
         if holding:
             self._holding[job] = None
+        elif evicts and explanation is not None and explanation.unblock in _LACKING_ROOM:
+            self._sleepers.sleep(job, Unblock.VICTIMS, ())
         elif explanation is not None and explanation.unblock not in {Unblock.JOB, Unblock.TIME}:
             self._sleepers.sleep(job, explanation.unblock, explanation.need)
+
+    def wake_those(self, wanted: Callable[[JobKey], bool]) -> list[JobKey]:
+        woken = [key for key in self._sleepers.jobs() if wanted(key)]
+        for key in woken:
+            self._sleepers.wake(key)
+        return woken
 
     def look_at(self, job: JobKey, at: float) -> None:
         self._due[job] = min(at, self._due.get(job, math.inf))

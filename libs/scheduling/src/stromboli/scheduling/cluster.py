@@ -5,12 +5,14 @@ lead to the same state. What can't be reckoned with is set aside with its reason
 else goes on. While facts are taken in, it is noted what they could change.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from stromboli.api.core import Node, Pod, PriorityClass
+from stromboli.api.core import Namespace, Node, Pod, PriorityClass
+from stromboli.api.fieldtypes import ResourceList
 from stromboli.api.scheduling import PodGroup, PodGroupPhase, Queue
 from stromboli.contracts.intents import BindGang
 from stromboli.contracts.stimuli import FactChanged
@@ -18,6 +20,7 @@ from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.errors import BadFact
 from stromboli.scheduling.jobs import ALLOCATED, Job
 from stromboli.scheduling.ledger import Ledger, Promise
+from stromboli.scheduling.neighbours import Domains, Neighbourhood
 from stromboli.scheduling.nodes import NodeTable, read_node
 from stromboli.scheduling.occupancy import Occupancy, Place
 from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus, read_task
@@ -25,7 +28,14 @@ from stromboli.scheduling.queues import QueueInfo, read_queue
 from stromboli.scheduling.resources import ResourceIndex
 from stromboli.scheduling.trial import Placement
 
-__all__ = ["Changes", "Cluster"]
+__all__ = ["FOR_PLUGINS", "Changes", "Cluster"]
+
+FOR_PLUGINS: Final[tuple[str, ...]] = (
+    "namespace",
+    "poddisruptionbudget",
+    "resourcequota",
+)
+"""Kinds that only plugins read; the facts are kept as they are."""
 
 
 @dataclass(slots=True)
@@ -39,10 +49,23 @@ class Changes:
     nodes: bool = False
     claims: bool = False
     """An admitted job got what it needs, or is gone."""
+    company: bool = False
+    """Somebody came or went, and there are pods that care who stands where."""
+    others: bool = False
+    """Facts that only plugins read."""
+    started: bool = False
+    """Pods of ours that others could be asked to give up."""
     everything: bool = False
 
     def __bool__(self) -> bool:
-        flags = (self.capacity, self.nodes, self.claims, self.everything)
+        flags = (
+            self.capacity,
+            self.nodes,
+            self.claims,
+            self.company,
+            self.others,
+            self.everything,
+        )
         return bool(self.jobs or self.queues) or any(flags)
 
 
@@ -55,6 +78,8 @@ class Cluster:
         self.resources = ResourceIndex()
         self.nodes = NodeTable(self.resources)
         self.occupancy = Occupancy(self.nodes)
+        self.neighbourhood = Neighbourhood()
+        self.domains = Domains()
         self.ledger = Ledger()
         self.jobs: dict[JobKey, Job] = {}
         self.queues: dict[str, QueueInfo] = {}
@@ -62,12 +87,42 @@ class Cluster:
         self.changes = Changes()
         self.wanting: dict[JobKey, None] = {}
         """Jobs that were admitted and do not hold their minimum."""
+        self.dirty: dict[JobKey, None] = {}
+        """Jobs that changed, by facts or by our own doing, since this was last emptied."""
+        self.queue_usage: dict[str, ResourceList] = {}
+        """What the status of each queue says that its pods use; emptied by who compares it."""
+        self.nominated: dict[str, str] = {}
+        """By uid: the node where others make room for a pod that waits."""
+        self._others: dict[str, dict[tuple[str, str], Any]] = {kind: {} for kind in FOR_PLUGINS}
+        self._by_uid: dict[str, Task] | None = None
+        """Our pods, kept only from the moment when somebody asks who stands where."""
         self._tasks: dict[PodKey, Task] = {}
         self._priority_classes: dict[str, PriorityClass] = {}
 
     def take_changes(self) -> Changes:
         changes, self.changes = self.changes, Changes()
         return changes
+
+    def take_dirty(self) -> list[JobKey]:
+        dirty, self.dirty = self.dirty, {}
+        return list(dirty)
+
+    def look_at_everything(self) -> None:
+        """Nothing that was derived from the facts holds any more."""
+        self.dirty.update(dict.fromkeys(self.jobs))
+        self.changes.everything = True
+        self.changes.nodes = True
+        self.changes.queues.update(dict.fromkeys(self.queues))
+
+    def objects(self, kind: str) -> Mapping[tuple[str, str], Any]:
+        return self._others[kind]
+
+    def tenants(self, node: str) -> Iterable[Task]:
+        """Our pods that stand on a node, or are promised one."""
+        if self._by_uid is None:
+            self._by_uid = {task.uid: task for task in self._tasks.values() if task.group}
+        by_uid = self._by_uid
+        return (by_uid[uid] for uid in self.occupancy.on_node(node) if uid in by_uid)
 
     # Facts.
 
@@ -84,13 +139,19 @@ class Cluster:
                 case PodGroup():
                     self._pod_group_changed(fact, item)
                 case Queue():
-                    self.queues[fact.name] = read_queue(item)
-                    self.changes.queues[fact.name] = None
+                    self._queue_seen(fact.name, item)
                 case PriorityClass():
                     self._priority_classes[fact.name] = item
-                    self.changes.everything = True
-                case _:
+                    self._priorities_changed()
+                case None:
                     self._gone(fact)
+                case _ if fact.kind in self._others:
+                    self._others[fact.kind][fact.namespace, fact.name] = item
+                    if isinstance(item, Namespace):
+                        self.neighbourhood.namespace_is(fact.name, item.metadata.labels)
+                    self.changes.others = True
+                case _:
+                    pass  # a kind that this core does not read
         except BadFact as bad:
             self._gone(fact)
             self.set_aside[place] = f"{fact.namespace}/{fact.name}: {bad}"
@@ -109,9 +170,22 @@ class Cluster:
                 self.changes.queues[fact.name] = None
             case "priorityclass":
                 self._priority_classes.pop(fact.name, None)
-                self.changes.everything = True
-            case _:
-                pass  # a kind that this core does not read
+                self._priorities_changed()
+            case other:
+                if self._others.get(other, {}).pop((fact.namespace, fact.name), None) is not None:
+                    self.changes.others = True
+
+    def _priorities_changed(self) -> None:
+        for job in self.jobs.values():
+            job.priority = self.priority_of(job)
+        self.changes.everything = True
+
+    def _queue_seen(self, name: str, queue: Queue) -> None:
+        self.queue_usage[name] = queue.status.allocated
+        info = read_queue(queue)
+        if self.queues.get(name) != info:
+            self.queues[name] = info
+            self.changes.queues[name] = None
 
     def _node_seen(self, node: Node) -> None:
         facts, allocatable = read_node(node)
@@ -124,7 +198,8 @@ class Cluster:
         if pod_group is not None and job.uid != pod_group.metadata.uid:
             job.forget_asked()
         job.read(pod_group, fact.resource_version)
-        self.changes.jobs[key] = None
+        job.priority = self.priority_of(job)
+        self._job_changed(key)
         if pod_group is None:
             self.changes.claims = True
             self._forget_if_empty(job)
@@ -143,17 +218,39 @@ class Cluster:
                 self.ledger.settle(task.uid)
         if task.status is TaskStatus.RELEASING:
             self.ledger.evicted(task.uid)
+        elif task.takes_room and self.ledger.is_evicting(task.uid):
+            self.ledger.still_there(task)
+            task = replace(task, status=TaskStatus.RELEASING)
         if task == before:
             return
-        self._tasks[key] = task
+        self._remember(key, task)
         for resource, _ in task.kind.request:
             self.resources.row(resource)
         self._occupy(task)
+        self._settle_among_neighbours(task)
         if before is not None and before.group and before.group != task.group:
             self._leave_job(before)
         if task.group:
             self._job(task.job).put(task)
-            self.changes.jobs[task.job] = None
+            self._job_changed(task.job)
+            self._note_standing(task)
+
+    def _note_standing(self, task: Task) -> None:
+        if task.status is not TaskStatus.PENDING:
+            self.nominated.pop(task.uid, None)
+        elif task.nominated:
+            self.nominated[task.uid] = task.nominated
+        if task.status in {TaskStatus.BOUND, TaskStatus.RUNNING}:
+            self.changes.started = True
+
+    def _remember(self, key: PodKey, task: Task) -> None:
+        self._tasks[key] = task
+        if self._by_uid is not None and task.group:
+            self._by_uid[task.uid] = task
+
+    def _job_changed(self, key: JobKey) -> None:
+        self.changes.jobs[key] = None
+        self.dirty[key] = None
 
     def _occupy(self, task: Task) -> None:
         if task.takes_room:
@@ -164,10 +261,23 @@ class Cluster:
             freed = self.occupancy.vacate(task.uid)
         self.changes.capacity = self.changes.capacity or freed
 
+    def _settle_among_neighbours(self, task: Task) -> None:
+        if self.neighbourhood.is_active:
+            self.neighbourhood.stands(task)
+            self.changes.company = True
+        elif task.kind.social is not None:
+            self.neighbourhood.activate(self._tasks.values())
+
     def _pod_gone(self, key: PodKey) -> None:
         task = self._tasks.pop(key, None)
         if task is None:
             return
+        if self.neighbourhood.is_active:
+            self.neighbourhood.left(task.uid)
+            self.changes.company = True
+        if self._by_uid is not None:
+            self._by_uid.pop(task.uid, None)
+        self.nominated.pop(task.uid, None)
         self.ledger.settle(task.uid)
         self.ledger.evicted(task.uid)
         if self.occupancy.vacate(task.uid):
@@ -178,7 +288,7 @@ class Cluster:
     def _leave_job(self, task: Task) -> None:
         job = self._job(task.job)
         job.drop(task.uid)
-        self.changes.jobs[task.job] = None
+        self._job_changed(task.job)
         self._forget_if_empty(job)
 
     def _job(self, key: JobKey) -> Job:
@@ -198,10 +308,21 @@ class Cluster:
         """These pods were asked to be bound; until it is settled they count as on their nodes."""
         facts = self.nodes.facts
         for placement in placements:
-            for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True):
-                self._replace(replace(task, status=TaskStatus.BINDING, node=facts[slot].name))
+            bound = [
+                replace(task, status=TaskStatus.BINDING, node=facts[slot].name)
+                for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True)
+            ]
+            self._tasks.update({(task.namespace, task.name): task for task in bound})
+            if self._by_uid is not None:
+                self._by_uid.update({task.uid: task for task in bound})
+            if self.neighbourhood.is_active:
+                for task in bound:
+                    self._settle_among_neighbours(task)
+            key = bound[0].job
+            self._job(key).put_many(bound, TaskStatus.PENDING)
+            self.dirty[key] = None
             self.occupancy.occupy_many(
-                [task.uid for task in placement.tasks], placement.slots, placement.kind.request
+                [task.uid for task in bound], placement.slots, placement.kind.request
             )
         for intent in intents:
             job = (intent.namespace, intent.name)
@@ -217,14 +338,32 @@ class Cluster:
             return
         self.occupancy.vacate(uid)
         self.changes.capacity = True
-        self.changes.jobs[promise.job] = None
+        self._job_changed(promise.job)
         task = self._tasks.get(promise.pod)
         if task is not None and task.uid == uid:
             self._replace(replace(task, status=TaskStatus.PENDING, node=""))
 
+    def told_to_go(self, task: Task, intent_id: str) -> None:
+        """The pod's eviction was asked for; from now on it counts as ending."""
+        self.ledger.evicting(intent_id, task)
+        self._stands(replace(task, status=TaskStatus.RELEASING))
+
+    def stays(self, task: Task) -> None:
+        """The eviction was refused, or nobody answered: as things stand the pod stays."""
+        current = self._tasks.get((task.namespace, task.name))
+        ending = current is not None and current.status is TaskStatus.RELEASING
+        if current is not None and current.uid == task.uid and ending:
+            self._stands(replace(current, status=task.status))
+
+    def _stands(self, task: Task) -> None:
+        self._replace(task)
+        self._occupy(task)
+        self._job_changed(task.job)
+
     def _replace(self, task: Task) -> None:
-        self._tasks[task.namespace, task.name] = task
+        self._remember((task.namespace, task.name), task)
         self._job(task.job).put(task)
+        self.dirty[task.job] = None
 
     # Derived.
 

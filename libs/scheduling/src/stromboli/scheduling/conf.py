@@ -7,7 +7,39 @@ import msgspec
 
 from stromboli.api.wellknown import DEFAULT_QUEUE, SCHEDULER_NAME
 
-__all__ = ["DEFAULT_TIERS", "PluginConf", "SchedulingConf"]
+__all__ = ["DEFAULT_TIERS", "FLAG_NAMES", "HIERARCHY_FLAG", "PluginConf", "SchedulingConf"]
+
+HIERARCHY_FLAG: Final = "enableHierarchy"
+FLAG_NAMES: Final = (
+    "enableJobOrder",
+    HIERARCHY_FLAG,
+    "enableJobReady",
+    "enableJobPipelined",
+    "enableTaskOrder",
+    "enablePreemptable",
+    "enableReclaimable",
+    "enablePreemptive",
+    "enableQueueOrder",
+    "enabledClusterOrder",
+    "enablePredicate",
+    "enableBestNode",
+    "enableNodeOrder",
+    "enableTargetJob",
+    "enableReservedNodes",
+    "enableJobEnqueued",
+    "enabledVictim",
+    "enableJobStarving",
+    "enabledOverused",
+    "enabledAllocatable",
+    "enabledHyperNodeOrder",
+    "enabledSubJobReady",
+    "enabledSubJobPipelined",
+    "enabledSubJobOrder",
+    "enabledHyperNodeGradient",
+)
+"""Volcano's spelling. Unset means on, but for the hierarchy and the order of clusters."""
+
+_OFF_UNLESS_SET: Final = frozenset({HIERARCHY_FLAG, "enabledClusterOrder"})
 
 
 class PluginConf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -15,12 +47,34 @@ class PluginConf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     arguments: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    flags: Mapping[str, bool] = msgspec.field(default_factory=dict[str, bool])
 
+    def is_on(self, flag: str) -> bool:
+        return self.flags.get(flag, flag not in _OFF_UNLESS_SET)
+
+    @property
+    def off(self) -> frozenset[str]:
+        return frozenset(flag for flag in FLAG_NAMES if not self.is_on(flag))
+
+
+_NOT_PREEMPTABLE: Final = {"enablePreemptable": False}
 
 DEFAULT_TIERS: Final = (
-    (PluginConf("priority"), PluginConf("gang")),
-    (PluginConf("overcommit"), PluginConf("predicates"), PluginConf("nodeorder")),
+    (
+        PluginConf("priority"),
+        PluginConf("gang", flags=_NOT_PREEMPTABLE),
+        PluginConf("conformance"),
+    ),
+    (
+        PluginConf("overcommit"),
+        PluginConf("drf", flags=_NOT_PREEMPTABLE),
+        PluginConf("predicates"),
+        PluginConf("proportion"),
+        PluginConf("nodeorder"),
+        PluginConf("binpack"),
+    ),
 )
+"""What Volcano's chart installs."""
 
 
 class SchedulingConf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,6 +82,10 @@ class SchedulingConf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
     tiers: tuple[tuple[PluginConf, ...], ...] = DEFAULT_TIERS
+    action_arguments: Mapping[str, Mapping[str, Any]] = msgspec.field(
+        default_factory=dict[str, Mapping[str, Any]]
+    )
+    """By action."""
     scheduler_names: tuple[str, ...] = (SCHEDULER_NAME,)
     """Pods with one of these as `schedulerName` are placed; all others only take room."""
     default_queue: str = DEFAULT_QUEUE

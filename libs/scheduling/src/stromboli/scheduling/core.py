@@ -7,6 +7,7 @@ having asked for it, that is the slow safety pass: then it looks at every job.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 
 from stromboli.contracts.intents import PodBinding
 from stromboli.contracts.outcomes import AnyOutcome, Applied, GangBound, Refused
@@ -14,6 +15,7 @@ from stromboli.contracts.stimuli import (
     FactChanged,
     Instruction,
     OutcomeHeard,
+    ProbeAnswered,
     Ready,
     Stimulus,
     Unanswered,
@@ -24,27 +26,30 @@ from stromboli.scheduling.actions.registry import action
 from stromboli.scheduling.asking import Asking, told
 from stromboli.scheduling.attention import Attention
 from stromboli.scheduling.backoff import Backoff
-from stromboli.scheduling.cluster import Cluster
+from stromboli.scheduling.cluster import FOR_PLUGINS, Changes, Cluster
 from stromboli.scheduling.conf import SchedulingConf
-from stromboli.scheduling.decisions import Commit, Decisions
+from stromboli.scheduling.decisions import Claimed, Commit, Decisions
+from stromboli.scheduling.errors import BadConfiguration
 from stromboli.scheduling.explain import Code, Explanation, Unblock
 from stromboli.scheduling.halfbound import HalfBound
 from stromboli.scheduling.jobs import Contender, Job
-from stromboli.scheduling.plugins.registry import build
-from stromboli.scheduling.pods import JobKey, TaskStatus
-from stromboli.scheduling.resources import readable
-from stromboli.scheduling.session import Panel, Session
-from stromboli.scheduling.status import next_status, phase_of
+from stromboli.scheduling.plugins.registry import build_all
+from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus
+from stromboli.scheduling.reporting import Reporting
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.status import phase_of
 
 __all__ = ["KINDS", "SchedulerCore"]
 
-KINDS = ("node", "pod", "vcpodgroup", "queue", "priorityclass")
+KINDS = ("node", "pod", "vcpodgroup", "queue", "priorityclass", *FOR_PLUGINS)
 """What the core must be told about."""
 
-_PATIENCE_S = 1.0
-"""A gang whose pods are still being created is not called incomplete for this long."""
 _ASK_AGAIN_S = 1.0
 """A status that was refused is not asked for again at once."""
+_SPARE_S = 10.0
+"""Nor is a pod that could not be evicted, for instance because of a disruption budget."""
+_HALF_BOUND = "gang bound only in part"
+_EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim"})
 
 
 class SchedulerCore:
@@ -52,26 +57,56 @@ class SchedulerCore:
 
     def __init__(self, conf: SchedulingConf | None = None) -> None:
         self._conf = conf or SchedulingConf()
-        self._actions = [action(name) for name in self._conf.actions]
-        self._panel = Panel([[build(plugin) for plugin in tier] for tier in self._conf.tiers])
         self.cluster = Cluster(self._conf)
-        self.explanations: dict[JobKey, Explanation] = {}
-        """Of every job that waits, the current reason."""
+        self._configure()
+        self.pipelined: dict[PodKey, str] = {}
+        """Pods that wait for room to come free, and the node where."""
+        self._asking = Asking()
+        self._reporting = Reporting(self.cluster, self._asking)
         self._attention = Attention(self.cluster)
-        self._incomplete_since: dict[JobKey, float] = {}
         self._half_bound = HalfBound(self._conf.gang_bind_timeout_s)
         self._backoff = Backoff()
-        self._asking = Asking()
-        self._patches: dict[str, JobKey] = {}
+        self._spared: dict[str, float] = {}
+        """By uid: until when a pod is not asked to go again."""
         self._ready = False
         self._alarm = math.inf
 
+    @property
+    def explanations(self) -> Mapping[JobKey, Explanation]:
+        """Of every job that waits, the current reason."""
+        return self._reporting.explanations
+
+    @property
+    def conf(self) -> SchedulingConf:
+        return self._conf
+
+    def reconfigure(self, conf: SchedulingConf) -> None:
+        """Go on with other actions and plugins; raises BadConfiguration and changes nothing."""
+        before, self._conf = self._conf, conf
+        try:
+            self._configure()
+        except BadConfiguration:
+            self._conf = before
+            raise
+
+    def _configure(self) -> None:
+        actions = [
+            action(name, self._conf.action_arguments.get(name, {})) for name in self._conf.actions
+        ]
+        self._panel = build_all(self._conf.tiers)
+        self._actions = actions
+        self._order_of_tasks = self._panel.order_of_tasks()
+        self._evicts = bool(_EVICTING.intersection(self._conf.actions))
+        # New plugins know nothing yet, and what they will say may be new to every job.
+        self.cluster.look_at_everything()
+
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
+        said: list[Instruction] = []
         match stimulus:
             case FactChanged():
                 self.cluster.apply(stimulus)
             case OutcomeHeard(outcome):
-                self._heard(outcome, now)
+                said = self._heard(outcome, now)
             case Unanswered(intent):
                 self._not_done(intent.id, now)
             case Ready():
@@ -81,7 +116,9 @@ class SchedulerCore:
                 asked_for = self._alarm <= now
                 self._alarm = math.inf
                 return self._cycle(now, everything=not asked_for) if self._ready else []
-        return self._wake_at(now) if self._ready and self.cluster.changes else []
+            case ProbeAnswered():
+                pass  # a scheduler asks for none
+        return said + (self._wake_at(now) if self._ready and self.cluster.changes else [])
 
     def _wake_at(self, moment: float) -> list[Instruction]:
         if moment >= self._alarm:
@@ -91,7 +128,7 @@ class SchedulerCore:
 
     # Answers.
 
-    def _heard(self, outcome: AnyOutcome, now: float) -> None:
+    def _heard(self, outcome: AnyOutcome, now: float) -> list[Instruction]:
         match outcome:
             case GangBound():
                 self.cluster.ledger.close(outcome.intent_id)
@@ -103,15 +140,15 @@ class SchedulerCore:
                     self._backoff.failed(job, refused[0].message, now)
                 else:
                     self._backoff.forget(job)
+                return [*self._reporting.bound(outcome, now)]
             case Applied():
                 self.cluster.ledger.close_eviction(outcome.intent_id, done=True)
-                key = self._patches.pop(outcome.intent_id, None)
-                if key is not None and key in self.cluster.jobs:
-                    self.cluster.jobs[key].wrote(outcome.intent_id, outcome.resource_version)
+                self._reporting.written(outcome.intent_id, outcome.resource_version)
             case Refused():
                 self._not_done(outcome.intent_id, now, why=outcome.message)
             case _:
                 pass  # fences are the shell's business
+        return []
 
     def _not_done(self, intent_id: str, now: float, *, why: str = "") -> None:
         """Refused, or nobody answered: everything is as it was before, and can be asked again."""
@@ -121,11 +158,13 @@ class SchedulerCore:
             self.cluster.give_back(uid)
         if job is not None and why:
             self._backoff.failed(job, why, now)
-        again = ledger.close_eviction(intent_id, done=False)
-        patched = self._patches.pop(intent_id, None)
-        if patched is not None and patched in self.cluster.jobs:
-            self.cluster.jobs[patched].not_written(intent_id)
-            again = patched
+        again = None
+        spared = ledger.close_eviction(intent_id, done=False)
+        if spared is not None:
+            self.cluster.stays(spared)
+            self._spared[spared.uid] = now + _SPARE_S
+            again = spared.job
+        again = self._reporting.not_written(intent_id, now) or again
         if again is not None:
             self._attention.look_at(again, now + _ASK_AGAIN_S)
 
@@ -136,33 +175,84 @@ class SchedulerCore:
         for key in changes.jobs:
             self._changed(key, now)
         awake = self._attention.awake(changes, now, everything=everything)
+        awake = self._with_those_ahead(awake)
         decisions = Decisions()
         deferred: dict[JobKey, Explanation] = {}
         contenders = self._contenders(awake, decisions, deferred, now)
-        session = Session(
-            nodes=self.cluster.nodes,
-            panel=self._panel,
-            queues=self.cluster.queues,
-            contenders=contenders,
-            wanting=(self._contender(self.cluster.jobs[key]) for key in self.cluster.wanting),
-            half_bound=self._half_bound.jobs,
-            deferred=deferred,
-        )
+        session = self._open(contenders, deferred, changes, now)
         for act in self._actions:
             act(session, decisions)
+        self.pipelined = session.pipelined()
+        session.close()
         said: list[Instruction] = []
         for commit in decisions.commits:
             said += self._bind(commit, now)
+        for claim in decisions.claims:
+            said += self._make_room(claim, now)
         for key in awake:
             if key in self.cluster.jobs:
                 said += self._conclude(key, contenders.get(key), decisions, now)
-        return said + self._wake_at(now if self.cluster.changes else self._attention.next_look)
+        said += self._report_queues(session.dirty, now)
+        return said + self._wake_at(now if self.cluster.changes else self._next_look)
+
+    @property
+    def _next_look(self) -> float:
+        return min(self._attention.next_look, self._reporting.queues.next_report)
+
+    def _with_those_ahead(self, awake: list[JobKey]) -> list[JobKey]:
+        """Where a queue is in strict order, nobody overtakes a job because that one sleeps."""
+        cluster = self.cluster
+        strict = {name for name, queue in cluster.queues.items() if queue.strict_order}
+        if not strict:
+            return awake
+        strict &= {cluster.queue_name(cluster.jobs[key]) for key in awake if key in cluster.jobs}
+        ahead = self._attention.wake_those(
+            lambda key: key in cluster.jobs and cluster.queue_name(cluster.jobs[key]) in strict
+        )
+        return sorted({*awake, *ahead}) if ahead else awake
+
+    def _open(
+        self,
+        contenders: dict[JobKey, Contender],
+        deferred: dict[JobKey, Explanation],
+        changes: Changes,
+        now: float,
+    ) -> Session:
+        cluster = self.cluster
+        return Session(
+            now=now,
+            nodes=cluster.nodes,
+            panel=self._panel,
+            queues=cluster.queues,
+            jobs=cluster.jobs,
+            contenders=contenders,
+            wanting=(self._contender(cluster.jobs[key]) for key in cluster.wanting),
+            make_contender=self._contender,
+            queue_of=cluster.queue_name,
+            tenants=cluster.tenants,
+            objects=cluster.objects,
+            neighbourhood=cluster.neighbourhood,
+            domains=cluster.domains,
+            look_again=self._attention.look_at,
+            actions=self._conf.actions,
+            dirty=cluster.take_dirty(),
+            queues_changed=bool(changes.queues),
+            nodes_changed=changes.nodes,
+            nominated=cluster.nominated,
+            spared=self._still_spared(now),
+            first=self._half_bound.jobs,
+            deferred=deferred,
+        )
+
+    def _still_spared(self, now: float) -> frozenset[str]:
+        for uid in [uid for uid, until in self._spared.items() if until <= now]:
+            del self._spared[uid]
+        return frozenset(self._spared)
 
     def _changed(self, key: JobKey, now: float) -> None:
         job = self.cluster.jobs.get(key)
         if job is None or job.pod_group is None:
-            self.explanations.pop(key, None)
-            self._incomplete_since.pop(key, None)
+            self._reporting.forget(key)
             self._half_bound.forget(key)
             self._backoff.forget(key)
             self._attention.forget(key)
@@ -188,12 +278,12 @@ class SchedulerCore:
             elif barred is not None:
                 decisions.explanations[key] = barred
                 continue
-            job.priority = self.cluster.priority_of(job)
             contenders[key] = self._contender(job)
         return contenders
 
     def _contender(self, job: Job) -> Contender:
-        pending = job.pending() if job.count(TaskStatus.PENDING) else []
+        waits = job.count(TaskStatus.PENDING)
+        pending = job.pending(self._order_of_tasks) if waits else []
         return Contender(
             job=job,
             queue=self.cluster.queue_name(job),
@@ -211,6 +301,8 @@ class SchedulerCore:
         if queue is None:
             sentence = f"its queue {name!r} does not exist"
             return Explanation(Code.MISCONFIGURED, sentence, Unblock.QUEUE)
+        if queue.problem:
+            return Explanation(Code.MISCONFIGURED, queue.problem, Unblock.QUEUE)
         if not queue.is_open:
             sentence = f"its queue {name!r} is closed"
             return Explanation(Code.MISCONFIGURED, sentence, Unblock.QUEUE)
@@ -226,8 +318,7 @@ class SchedulerCore:
     def _is_being_evicted(self, job: Job) -> bool:
         ledger = self.cluster.ledger
         return job.is_half_bound and any(
-            ledger.is_evicting(task.uid)
-            for task in job.in_status(TaskStatus.BOUND, TaskStatus.RUNNING)
+            ledger.is_evicting(task.uid) for task in job.in_status(TaskStatus.RELEASING)
         )
 
     # Saying it.
@@ -248,6 +339,31 @@ class SchedulerCore:
         why = f"{len(binds)} pods on {nodes} nodes"
         return [*intents, told(job, "gang.placed", why, now, detail)]
 
+    def _make_room(self, claim: Claimed, now: float) -> list[Instruction]:
+        """Ask the victims to go, and note where the pods wait that they go for."""
+        said: list[Instruction] = []
+        for eviction in claim.evictions:
+            said += self._evict(eviction.contender.job, eviction.task, eviction.action, now)
+            whom = "/".join(claim.contender.key) if claim.contender else "itself"
+            why = f"{eviction.task.name} makes room for {whom}"
+            detail = (("action", eviction.action), ("node", eviction.task.node))
+            said.append(told(eviction.contender.job, "pod.evicted", why, now, detail))
+        facts = self.cluster.nodes.facts
+        nominated = {
+            task.uid: facts[slot].name
+            for placement in claim.pipelined
+            for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True)
+        }
+        self.cluster.nominated.update(nominated)
+        if claim.contender is not None:
+            said += self._reporting.pods.nominate(claim.contender.job, nominated, now)
+        return said
+
+    def _evict(self, job: Job, task: Task, action_name: str, now: float) -> list[Instruction]:
+        intent = self._asking.evict(job, task, now)
+        self.cluster.told_to_go(task, intent.id)
+        return [intent, *self._reporting.announcing.evicted(job, task, action_name, now)]
+
     def _conclude(
         self, key: JobKey, contender: Contender | None, decisions: Decisions, now: float
     ) -> list[Instruction]:
@@ -257,18 +373,30 @@ class SchedulerCore:
             return []
         said = self._evict_half_bound(job, now)
         found = decisions.explanations.get(key)
-        self._attention.rest(key, found, holding=key in decisions.holding)
-        explanation = self._patient(key, found, now)
-        said += self._explain(job, explanation, now)
+        holding = key in decisions.holding
+        self._attention.rest(key, found, holding=holding, evicts=self._evicts)
         phase = contender.phase if contender else phase_of(job, job.phase)
-        status = next_status(job, phase=phase, explanation=explanation, now=now)
-        if status != job.status:
-            intent = self._asking.patch_status(job, status, now)
-            job.ask(status, intent.id)
-            self._patches[intent.id] = key
-            self.cluster.note_want(job)
-            said.append(intent)
+        reports = (
+            self._reporting.job(job, phase, found, now),
+            self._reporting.waiting_pods(
+                job, decisions.tried.get(key, ()), self.pipelined if holding else {}, now
+            ),
+        )
+        for report, look_again in reports:
+            said += report
+            if look_again is not None:
+                self._attention.look_at(key, look_again)
         return said
+
+    def _report_queues(self, dirty: Sequence[JobKey], now: float) -> list[Instruction]:
+        cluster, queues = self.cluster, self._reporting.queues
+        for name, usage in cluster.queue_usage.items():
+            queues.seen(name, usage)
+        cluster.queue_usage.clear()
+        for key in (*dirty, *cluster.dirty):
+            job = cluster.jobs.get(key)
+            queues.note(key, cluster.queue_name(job) if job else "", job)
+        return [*queues.report(cluster.queues, now)]
 
     def _evict_half_bound(self, job: Job, now: float) -> list[Instruction]:
         deadline = self._half_bound.deadline(job.key)
@@ -285,33 +413,5 @@ class SchedulerCore:
         said: list[Instruction] = []
         for task in job.in_status(TaskStatus.BOUND, TaskStatus.RUNNING):
             if not self.cluster.ledger.is_evicting(task.uid):
-                intent = self._asking.evict(job, task, now)
-                self.cluster.ledger.evicting(intent.id, job.key, task.uid)
-                said.append(intent)
+                said += self._evict(job, task, _HALF_BOUND, now)
         return [*said, told(job, "gang.evicted", why, now)] if said else []
-
-    def _patient(
-        self, key: JobKey, explanation: Explanation | None, now: float
-    ) -> Explanation | None:
-        """What is worth saying: that pods are missing is not, while they are being made."""
-        if explanation is None or explanation.code is not Code.GANG_INCOMPLETE:
-            self._incomplete_since.pop(key, None)
-            return explanation
-        worth_saying = self._incomplete_since.setdefault(key, now) + _PATIENCE_S
-        if now < worth_saying:
-            self._attention.look_at(key, worth_saying)
-            return None
-        return explanation
-
-    def _explain(self, job: Job, explanation: Explanation | None, now: float) -> list[Instruction]:
-        if explanation is None:
-            self.explanations.pop(job.key, None)
-            return []
-        before = self.explanations.get(job.key)
-        self.explanations[job.key] = explanation
-        if before is not None and before.code is explanation.code:
-            return []
-        detail = [("code", explanation.code.value), ("unblock", explanation.unblock.value)]
-        if explanation.short_by:
-            detail.append(("short_by", readable(explanation.short_by)))
-        return [told(job, "job.waiting", explanation.sentence, now, detail)]

@@ -2,12 +2,14 @@
 
 SchedulingError
 ├── BadFact          an object that can't be reckoned with; it is set aside, all others go on
-└── BadConfiguration a plugin, an action or an argument that does not exist
+└── BadConfiguration a plugin, an action, a flag or an argument that does not exist
+    └── BadFile      everything that is wrong with one configuration file
 """
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Sequence
 
-__all__ = ["BadConfiguration", "BadFact", "SchedulingError"]
+__all__ = ["BadConfiguration", "BadFact", "BadFile", "SchedulingError"]
 
 
 class SchedulingError(Exception):
@@ -28,4 +30,17 @@ class BadConfiguration(SchedulingError):
 
     def __init__(self, what: str, given: str, known: Iterable[str]) -> None:
         self.known = tuple(known)
-        super().__init__(f"{what} {given!r} is not known; expected one of {', '.join(self.known)}")
+        said = f"{what} {given!r} is not known; expected one of {', '.join(self.known)}"
+        near = difflib.get_close_matches(given, self.known, n=1)
+        if near:
+            said += f" (did you mean {near[0]!r}?)"
+        super().__init__(said)
+
+
+class BadFile(BadConfiguration):
+    """A configuration file that can't be used; all its problems, so that one reading is enough."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        self.known = ()
+        SchedulingError.__init__(self, "; ".join(self.problems))

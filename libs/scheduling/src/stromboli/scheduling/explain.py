@@ -5,6 +5,7 @@ PodGroup's condition, because people search for it. What would help is also what
 until then nobody looks at it again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -24,7 +25,20 @@ from stromboli.scheduling.resources import (
 )
 from stromboli.scheduling.session import Session
 
-__all__ = ["Code", "Explanation", "Unblock", "misplaced", "not_admitted", "not_complete"]
+__all__ = [
+    "Code",
+    "Explanation",
+    "Unblock",
+    "invalid",
+    "misplaced",
+    "not_admitted",
+    "not_complete",
+    "overused",
+    "refused",
+    "waits_behind",
+    "waits_for_release",
+    "waits_for_victims",
+]
 
 _TOP: Final = 3
 
@@ -35,11 +49,17 @@ class Code(StrEnum):
     MISCONFIGURED = "Misconfigured"
     GANG_INCOMPLETE = "GangIncomplete"
     ENQUEUE_WAIT = "EnqueueWait"
+    PRIORITY_WAIT = "PriorityWait"
+    QUEUE_LIMIT = "QueueLimit"
+    QUOTA_WAIT = "QuotaWait"
+    NAMESPACE_QUOTA = "NamespaceQuota"
+    RESERVED_FOR = "ReservedFor"
     EXCEEDS_MAX = "ExceedsMax"
     NODE_FILTER = "NodeFilter"
     CLUSTER_FULL = "ClusterFull"
     FRAGMENTED = "Fragmented"
     WAITING_FOR_RELEASE = "WaitingForRelease"
+    WAITING_FOR_VICTIMS = "WaitingForVictims"
     BACKOFF = "Backoff"
     GANG_EVICTED = "GangEvicted"
 
@@ -50,9 +70,16 @@ class Unblock(StrEnum):
     JOB = "its own pods or PodGroup change"
     QUEUE = "its queue is created or opened"
     NODES = "a node is added or changed"
+    COMPANY = "other pods come or go, or a node is added or changed"
     CAPACITY = "running pods end, or a node is added"
     ADMISSION = "running pods end, or jobs ahead of it start or go"
+    SHARE = "pods of its queue end, or the queue's share grows"
+    VICTIMS = "running pods end or may be asked to make room"
+    TURN = "the job ahead of it starts or goes"
     TIME = "a little time has passed"
+
+
+_CODES: Final = {code.value: code for code in Code}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +96,12 @@ class Explanation:
     """Volcano's words about the pod that found no node."""
     schedulable: int = 0
     """How many pending pods had found a node before one did not."""
+    ahead: tuple[str, ...] = ()
+    """The jobs whose turn comes first, as namespace/name; at most a few."""
+    since: float = 0.0
+    """When it began to wait for this reason."""
+    evaluated: float = 0.0
+    """When it was last looked at."""
 
     @property
     def text(self) -> str:
@@ -83,15 +116,77 @@ def not_complete(contender: Contender) -> Explanation:
         for role, number in sorted(job.role_minimums.items())
         if contender.valid(role) < number
     ]
-    if have >= least and missing:
+    if have < least:
+        sentence = f"{have} of at least {least} pods exist and can still run"
+    elif missing:
         sentence = f"not enough pods of each task: {', '.join(missing)}"
     else:
-        sentence = f"{have} of at least {least} pods exist and can still run"
+        sentence = "not enough whole sub-groups of its pods exist and can still run"
     return Explanation(Code.GANG_INCOMPLETE, sentence, Unblock.JOB)
 
 
+def invalid(contender: Contender, refusal: Refusal) -> Explanation:
+    """The job can't be placed whatever the cluster has."""
+    if refusal.code:
+        return refused(contender, refusal)
+    return not_complete(contender)
+
+
+def refused(contender: Contender, refusal: Refusal) -> Explanation:
+    """A plugin says no to the job, or to what it asks for."""
+    code = _CODES.get(refusal.code, Code.QUEUE_LIMIT)
+    unblock = Unblock.QUEUE if code is Code.MISCONFIGURED else Unblock.SHARE
+    schedulable = sum(contender.placed.values()) + sum(contender.pipelined.values())
+    return Explanation(
+        code,
+        refusal.sentence or refusal.message,
+        unblock,
+        refusal.short_by,
+        origin=refusal.message,
+        schedulable=schedulable,
+    )
+
+
+def overused(contender: Contender) -> Explanation:
+    sentence = f"its queue {contender.queue!r} uses all that it deserves"
+    return Explanation(Code.QUOTA_WAIT, sentence, Unblock.SHARE)
+
+
+def waits_behind(contender: Contender, head: Contender) -> Explanation:
+    """Its queue keeps a strict order."""
+    name = "/".join(head.key)
+    sentence = f"its queue {contender.queue!r} is in strict order, and {name} ahead of it waits"
+    return Explanation(Code.PRIORITY_WAIT, sentence, Unblock.TURN, ahead=(name,))
+
+
+def waits_for_release(contender: Contender) -> Explanation:
+    waiting = sum(contender.pipelined.values())
+    held = sum(contender.placed.values())
+    return Explanation(
+        Code.WAITING_FOR_RELEASE,
+        f"{held} of its pods have room, {waiting} wait for pods that are ending",
+        Unblock.CAPACITY,
+        schedulable=held,
+    )
+
+
+def waits_for_victims(contender: Contender, victims: Sequence[Task]) -> Explanation:
+    """Others were told to make room for it."""
+    named = ", ".join(f"{task.namespace}/{task.name}" for task in victims[:_TOP])
+    more = f" and {len(victims) - _TOP} more" if len(victims) > _TOP else ""
+    waiting = sum(contender.pipelined.values())
+    return Explanation(
+        Code.WAITING_FOR_VICTIMS,
+        f"{waiting} of its pods wait for {named}{more} to make room",
+        Unblock.CAPACITY,
+        schedulable=sum(contender.placed.values()),
+    )
+
+
 def not_admitted(session: Session, contender: Contender, refusal: Refusal) -> Explanation:
-    """The cluster is spoken for, or too small."""
+    """The cluster or the queue is spoken for, or too small."""
+    if refusal.code:
+        return refused(contender, refusal)
     need = tuple(pair for pair in contender.job.min_resources if pair[0] != PODS)
     total, _ = session.totals()
     too_much = _beyond(need, total)
@@ -100,17 +195,20 @@ def not_admitted(session: Session, contender: Contender, refusal: Refusal) -> Ex
             f"it needs at least {readable(need)}, the whole cluster lacks {readable(too_much)}"
         )
         return Explanation(Code.EXCEEDS_MAX, sentence, Unblock.NODES, too_much)
-    sentence = f"{refusal.message}: short of {readable(refusal.short_by)}"
+    sentence = refusal.message
+    if refusal.short_by:
+        sentence += f": short of {readable(refusal.short_by)}"
     return Explanation(Code.ENQUEUE_WAIT, sentence, Unblock.ADMISSION, refusal.short_by)
 
 
 def misplaced(session: Session, contender: Contender, task: Task) -> Explanation:
     """A pod found no node. Look before the trial is rolled back: what the gang took counts."""
-    kind = task.kind
-    feasible = session.feasible(kind)
+    feasible = session.choosing.outlook(contender, task.kind).feasible
     schedulable = sum(contender.placed.values()) + sum(contender.pipelined.values())
-    origin = f"{task.name}: {_fit_error(session, kind, feasible)}"
+    origin = f"{task.name}: {_fit_error(session, contender, task)}"
     code, sentence, unblock, short_by, need = _judge(session, contender, task, feasible)
+    if unblock is Unblock.CAPACITY and session.choosing.neighbours.concerns(task):
+        unblock, need = Unblock.COMPANY, ()
     return Explanation(
         code,
         sentence,
@@ -129,10 +227,14 @@ def _judge(
     if not len(session.nodes):
         return Code.NODE_FILTER, "there are no nodes", Unblock.NODES, (), ()
     if not feasible.any():
-        counts = _rejections(session, kind)
+        counts = _rejections(session, contender, task)
         top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
         said = ", ".join(f"{number} {reason}" for reason, number in top)
         return Code.NODE_FILTER, f"no node is suitable: {said}", Unblock.NODES, (), ()
+    if not session.choosing.admits(contender, task).any():
+        counts = _rejections(session, contender, task)
+        said = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
+        return Code.NODE_FILTER, f"no node is suitable: {said}", Unblock.COMPANY, (), ()
     request = resources.vector(kind.request)
     offered = session.allocatable[:, feasible]
     if not (request[:, None] <= offered).all(axis=0).any():
@@ -182,26 +284,33 @@ def _need(contender: Contender, task: Task) -> tuple[Amounts, Amounts]:
 def _suitable(session: Session, contender: Contender) -> BoolPerNode:
     mask = np.zeros(len(session.nodes), dtype=np.bool_)
     for kind in dict.fromkeys(task.kind for task in (*contender.waiting, *contender.best_effort)):
-        mask |= session.feasible(kind)
+        mask |= session.choosing.outlook(contender, kind).feasible
     return mask
 
 
-def _rejections(session: Session, kind: TaskClass) -> dict[str, int]:
+def _rejections(session: Session, contender: Contender, task: Task) -> dict[str, int]:
     """Nodes by the first filter they fail."""
+    return _refused(session, contender, task)[0]
+
+
+def _refused(
+    session: Session, contender: Contender, task: Task
+) -> tuple[dict[str, int], BoolPerNode]:
+    """Nodes by the first filter they fail, and those that fail none."""
+    choosing = session.choosing
     counts: dict[str, int] = {}
     left = np.ones(len(session.nodes), dtype=np.bool_)
-    for verdict in session.verdicts(kind):
+    for verdict in (*choosing.verdicts(contender, task.kind), *choosing.company(task)):
         failed = int((left & ~verdict.passes).sum())
         if failed:
             counts[verdict.reason] = counts.get(verdict.reason, 0) + failed
         left &= verdict.passes
-    return counts
+    return counts, left
 
 
-def _fit_error(session: Session, kind: TaskClass, feasible: BoolPerNode) -> str:
-    counts = _rejections(session, kind)
-    left = feasible.copy()
-    for name, units in kind.request:
+def _fit_error(session: Session, contender: Contender, task: Task) -> str:
+    counts, left = _refused(session, contender, task)
+    for name, units in task.kind.request:
         lacking = left & (session.trial.idle[session.nodes.resources.row(name)] < units)
         failed = int(lacking.sum())
         if failed:

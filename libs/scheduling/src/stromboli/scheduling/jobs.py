@@ -5,18 +5,20 @@ order these come. How many of its tasks are in which status is kept per role as 
 that asking "is the gang complete?" costs the same for ten pods and for ten thousand.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from stromboli.api import kinds
 from stromboli.api.errors import UnknownKind
 from stromboli.api.owners import controller_of
 from stromboli.api.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
+from stromboli.api.wellknown import PREEMPTABLE
 from stromboli.contracts.partitions import job_key
 from stromboli.scheduling.errors import BadFact
 from stromboli.scheduling.pods import JobKey, Task, TaskStatus
 from stromboli.scheduling.resources import NOTHING, Amounts, amounts_of
+from stromboli.scheduling.subgroups import Grouping, GroupKey
 
 __all__ = ["ALLOCATED", "READY", "VALID", "Contender", "Job"]
 
@@ -42,6 +44,13 @@ class Job:
     min_resources: Amounts = NOTHING
     priority: int = 0
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    allocated: dict[str, int] = field(default_factory=dict[str, int])
+    """What its pods that have a node, or were promised one, ask for."""
+    awaited: dict[str, int] = field(default_factory=dict[str, int])
+    """What its pending pods ask for."""
+    gated: dict[str, int] = field(default_factory=dict[str, int])
+    """The part of `awaited` of pods that may not be placed yet."""
+    grouping: Grouping | None = None
     asked: PodGroupStatus | None = None
     """The status that we asked for and have not seen yet: until then it counts as the status."""
     _asked_by: str = ""
@@ -90,6 +99,8 @@ class Job:
         self.resource_version = resource_version
         self.problem = ""
         self.min_resources = NOTHING
+        policies = pod_group.spec.sub_group_policy if pod_group else ()
+        self.grouping = Grouping(policies) if policies else None
         if pod_group is None:
             self.forget_asked()
             return
@@ -136,6 +147,23 @@ class Job:
         return self.pod_group.spec.queue if self.pod_group else ""
 
     @property
+    def annotations(self) -> Mapping[str, str]:
+        return self.pod_group.metadata.annotations if self.pod_group else {}
+
+    @property
+    def is_preemptable(self) -> bool:
+        """Whether it says of itself that it can be sent away."""
+        return self.annotations.get(PREEMPTABLE, "").lower() == "true"
+
+    @property
+    def requested(self) -> dict[str, int]:
+        """What it holds and what it waits for, together."""
+        total = dict(self.allocated)
+        for name, units in self.awaited.items():
+            total[name] = total.get(name, 0) + units
+        return total
+
+    @property
     def min_member(self) -> int:
         return self.pod_group.spec.min_member if self.pod_group else 0
 
@@ -156,6 +184,15 @@ class Job:
         self.tasks[task.uid] = task
         self._count(task, 1)
 
+    def put_many(self, tasks: Sequence[Task], before: TaskStatus) -> None:
+        """Tasks of one class and role, which all came from one status to another."""
+        self.tasks.update({task.uid: task for task in tasks})
+        first = tasks[0]
+        self._count_status(first.role, before, -len(tasks))
+        self._count_status(first.role, first.status, len(tasks))
+        self._account(first, before, -len(tasks))
+        self._account(first, first.status, len(tasks))
+
     def drop(self, uid: str) -> None:
         task = self.tasks.pop(uid, None)
         if task is not None:
@@ -175,10 +212,10 @@ class Job:
             found[status.value] = found.get(status.value, 0) + number
         return found
 
-    def pending(self) -> list[Task]:
+    def pending(self, order: Callable[[Task], Any]) -> list[Task]:
         """Tasks that wait for a place and may be given one, in the order of their turns."""
         waiting = [t for t in self.tasks.values() if t.status is TaskStatus.PENDING and not t.gated]
-        waiting.sort(key=lambda task: (-task.priority, task.order))
+        waiting.sort(key=order)
         return waiting
 
     def in_status(self, *statuses: TaskStatus) -> list[Task]:
@@ -187,12 +224,23 @@ class Job:
         return found
 
     def _count(self, task: Task, change: int) -> None:
-        key = (task.role, task.status)
-        number = self._counts.get(key, 0) + change
+        self._count_status(task.role, task.status, change)
+        self._account(task, task.status, change)
+
+    def _count_status(self, role: str, status: TaskStatus, change: int) -> None:
+        number = self._counts.get((role, status), 0) + change
         if number:
-            self._counts[key] = number
+            self._counts[role, status] = number
         else:
-            self._counts.pop(key, None)
+            self._counts.pop((role, status), None)
+
+    def _account(self, task: Task, status: TaskStatus, change: int) -> None:
+        if status in ALLOCATED:
+            _add(self.allocated, task.kind.request, change)
+        elif status is TaskStatus.PENDING:
+            _add(self.awaited, task.kind.request, change)
+            if task.gated:
+                _add(self.gated, task.kind.request, change)
 
     # Gangs.
 
@@ -223,14 +271,41 @@ class Contender:
     """Pending tasks that ask for nothing but a place."""
     placed: dict[str, int] = field(default_factory=dict[str, int])
     pipelined: dict[str, int] = field(default_factory=dict[str, int])
+    evicted: dict[str, int] = field(default_factory=dict[str, int])
+    """Per role: how many have found a place, wait for one to come free, must give theirs up."""
+    _moved: dict[str, tuple[Task, bool]] = field(default_factory=dict[str, tuple[Task, bool]])
+    """Pods of sub-groups that found a place in this cycle, and whether it is still taken."""
+    _lost: dict[str, Task] = field(default_factory=dict[str, Task])
 
     @property
     def key(self) -> JobKey:
         return self.job.key
 
+    def note_placed(self, tasks: Sequence[Task], *, pipelined: bool, sign: int) -> None:
+        """Tasks of one role got a place, or with sign -1 have none after all."""
+        by_role = self.pipelined if pipelined else self.placed
+        role = tasks[0].role
+        by_role[role] = by_role.get(role, 0) + sign * len(tasks)
+        if self.job.grouping is not None:
+            for task in tasks:
+                if sign > 0:
+                    self._moved[task.uid] = (task, pipelined)
+                else:
+                    self._moved.pop(task.uid, None)
+
+    def note_evicted(self, task: Task, *, sign: int) -> None:
+        self.evicted[task.role] = self.evicted.get(task.role, 0) + sign
+        if self.job.grouping is not None:
+            if sign > 0:
+                self._lost[task.uid] = task
+            else:
+                self._lost.pop(task.uid, None)
+
     def ready(self, role: str | None = None) -> int:
-        """How many count towards the minimum, those placed in this cycle included."""
-        return self.job.count(*READY, role=role) + _sum(self.placed, role)
+        """How many count towards the minimum, what this cycle did included."""
+        return (
+            self.job.count(*READY, role=role) + _sum(self.placed, role) - _sum(self.evicted, role)
+        )
 
     def ready_or_pipelined(self, role: str | None = None) -> int:
         return self.ready(role) + _sum(self.pipelined, role)
@@ -252,20 +327,55 @@ class Contender:
         own = missing.pop(role, 0)
         return None if missing else max(own, self.deficit)
 
+    def group_counts(self, *, pipelined: bool) -> dict[GroupKey, int]:
+        """Ready pods of each sub-group; with `pipelined` also those that wait for room."""
+        grouping = self.job.grouping
+        if grouping is None:
+            return {}
+        standing = [task for task in self.job.in_status(*READY) if task.uid not in self._lost]
+        standing += [task for task, waits in self._moved.values() if pipelined or not waits]
+        return grouping.count(standing)
+
+    def missing_groups(self, *, pipelined: bool) -> int:
+        grouping = self.job.grouping
+        return grouping.missing(self.group_counts(pipelined=pipelined)) if grouping else 0
+
     @property
     def is_ready(self) -> bool:
-        return not self.deficit and not self.role_deficits()
+        return (
+            not self.deficit
+            and not self.role_deficits()
+            and not self.missing_groups(pipelined=False)
+        )
 
     @property
     def is_pipelined(self) -> bool:
         """Complete, if what is ending now ends."""
         short = self.job.min_member - self.ready_or_pipelined() - len(self.best_effort)
-        return short <= 0 and not _deficits(self.job.role_minimums.items(), self.ready_or_pipelined)
+        return (
+            short <= 0
+            and not _deficits(self.job.role_minimums.items(), self.ready_or_pipelined)
+            and not self.missing_groups(pipelined=True)
+        )
+
+    @property
+    def is_starving(self) -> bool:
+        """Below its minimum, even if what is ending now ends."""
+        return self.ready_or_pipelined() < self.job.min_member
 
 
 def _deficits(minimums: Iterable[tuple[str, int]], have: _CountOf) -> dict[str, int]:
     missing = {role: least - have(role) for role, least in minimums}
     return {role: number for role, number in missing.items() if number > 0}
+
+
+def _add(total: dict[str, int], amounts: Amounts, times: int) -> None:
+    for name, units in amounts:
+        left = total.get(name, 0) + units * times
+        if left:
+            total[name] = left
+        else:
+            total.pop(name, None)
 
 
 def _sum(by_role: dict[str, int], role: str | None) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stromboli.scheduling.pods import JobKey, PodKey
+from stromboli.scheduling.pods import JobKey, PodKey, Task
 
 __all__ = ["Ledger", "Promise"]
 
@@ -32,11 +32,10 @@ class Ledger:
         default_factory=dict[str, tuple[JobKey, list[str]]]
     )
     _per_job: dict[JobKey, int] = field(default_factory=dict[JobKey, int])
-    _evictions: dict[str, None] = field(default_factory=dict[str, None])
-    """Uids of pods that were told to go and are still there."""
-    _eviction_of: dict[str, tuple[JobKey, str]] = field(
-        default_factory=dict[str, tuple[JobKey, str]]
-    )
+    _evictions: dict[str, Task] = field(default_factory=dict[str, Task])
+    """Pods that were told to go and are not seen ending yet, as they were last seen."""
+    _eviction_of: dict[str, str] = field(default_factory=dict[str, str])
+    """By intent: the pod's uid."""
 
     def __len__(self) -> int:
         return len(self._promises)
@@ -71,20 +70,27 @@ class Ledger:
 
     # Evictions.
 
-    def evicting(self, intent_id: str, job: JobKey, uid: str) -> None:
-        self._evictions[uid] = None
-        self._eviction_of[intent_id] = (job, uid)
+    def evicting(self, intent_id: str, task: Task) -> None:
+        self._evictions[task.uid] = task
+        self._eviction_of[intent_id] = task.uid
 
     def is_evicting(self, uid: str) -> bool:
         return uid in self._evictions
+
+    def still_there(self, task: Task) -> None:
+        """A pod that was told to go changed, but is not ending yet."""
+        self._evictions[task.uid] = task
 
     def evicted(self, uid: str) -> None:
         """The pod is ending, or gone."""
         self._evictions.pop(uid, None)
 
-    def close_eviction(self, intent_id: str, *, done: bool) -> JobKey | None:
-        """The intent has ended; whose pod it was about. One that was not done can be repeated."""
-        job, uid = self._eviction_of.pop(intent_id, (None, ""))
-        if not done:
-            self._evictions.pop(uid, None)
-        return job
+    def close_eviction(self, intent_id: str, *, done: bool) -> Task | None:
+        """The intent has ended; the pod that it was about, unless that is ending already.
+
+        One that was not done can be repeated.
+        """
+        uid = self._eviction_of.pop(intent_id, None)
+        if uid is None:
+            return None
+        return self._evictions.get(uid) if done else self._evictions.pop(uid, None)

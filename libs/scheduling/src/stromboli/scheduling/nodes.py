@@ -12,7 +12,14 @@ from typing import Final
 import numpy as np
 
 from stromboli.api.core import Node, Taint
-from stromboli.scheduling.resources import Amounts, IntMatrix, IntVector, ResourceIndex, amounts_of
+from stromboli.scheduling.resources import (
+    Amounts,
+    IntMatrix,
+    IntVector,
+    ResourceIndex,
+    amounts_of,
+    tallied,
+)
 
 __all__ = ["NodeFacts", "NodeTable", "read_node"]
 
@@ -28,6 +35,8 @@ class NodeFacts:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
+    images: tuple[tuple[str, int], ...] = ()
+    """Names with a tag, and bytes."""
 
 
 def read_node(node: Node) -> tuple[NodeFacts, Amounts]:
@@ -49,6 +58,12 @@ def read_node(node: Node) -> tuple[NodeFacts, Amounts]:
         unschedulable=node.spec.unschedulable,
         # A node that has not spoken yet is as good as any; one that said "not ready" is not.
         ready=ready and not metadata.deletion_timestamp,
+        images=tuple(
+            (name, image.size_bytes)
+            for image in node.status.images
+            for name in image.names
+            if "@" not in name
+        ),
     )
     return facts, amounts_of(f"node {metadata.name}", node.status.allocatable)
 
@@ -152,7 +167,7 @@ class NodeTable:
     def take_many(self, slots: IntVector, request: IntVector) -> None:
         """Count one request for each of these slots; a slot may appear more than once."""
         self._make_room()
-        which, times = np.unique(slots, return_counts=True)
+        which, times = tallied(slots)
         self._used[: len(request), which] += request[:, None] * times[None, :]
 
     def settle(self) -> None:

@@ -5,6 +5,7 @@ pod replaces the promise without a moment in which the room looks free. Entries 
 node: when a node of that name comes (back), what stands on it is counted again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -33,6 +34,10 @@ class Occupancy:
 
     def place_of(self, uid: str) -> Place | None:
         return self._places.get(uid)
+
+    def on_node(self, name: str) -> Iterable[str]:
+        """Uids of the pods that take room there."""
+        return self._on_node.get(name, ())
 
     def occupy(self, uid: str, place: Place) -> bool:
         """Whether this left more room somewhere than there was before."""

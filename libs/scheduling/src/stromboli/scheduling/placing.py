@@ -28,6 +28,7 @@ ScoreAfter = Callable[[IntVector, IntVector], FloatPerNode]
 _MOST_ENTRIES: Final = 1 << 20
 """Sequences are written down in portions of this many entries."""
 _MOST_SQUARE: Final = 1 << 10
+_FIRST_DEPTH: Final = 2
 
 
 def capacities(room: IntMatrix, request: IntVector, feasible: BoolPerNode) -> IntVector:
@@ -74,21 +75,60 @@ def _portion(
     first = score_after(slots, placed[slots]) if known is None else known[slots]
     # No node that is not among the first `count` now can be chosen before these are used up.
     near = slots[best(first, count)]
-    depth = int(min(count, capacity[near].max()))
-    if len(near) * depth > _MOST_ENTRIES:
-        count = min(count, max(_MOST_SQUARE, _MOST_ENTRIES // depth))
+    deepest = int(min(count, capacity[near].max()))
+    if len(near) * deepest > _MOST_ENTRIES:
+        count = min(count, max(_MOST_SQUARE, _MOST_ENTRIES // deepest))
         near = slots[best(first, count)]
-        depth = int(min(count, capacity[near].max()))
-    slots = near
-    positions = np.arange(depth, dtype=np.int64)
-    every_slot = np.repeat(slots, depth)
-    every_position = np.tile(positions, len(slots))
-    scores = score_after(every_slot, placed[every_slot] + every_position)
-    due = np.minimum.accumulate(scores.reshape(len(slots), depth), axis=1)
-    due[positions[None, :] >= capacity[slots, None]] = -np.inf
-    picks = best(due.reshape(-1), count)
-    flat = due.reshape(-1)[picks]
-    return every_slot[picks[np.argsort(-flat, kind="stable")]]
+        deepest = int(min(count, capacity[near].max()))
+    sequences = _Sequences(near, np.minimum(capacity[near], deepest), placed[near], score_after)
+    picks, due = sequences.best(count)
+    return near[picks[np.argsort(-due, kind="stable")]]
+
+
+class _Sequences:
+    """When each further pod on each of some nodes is due, written down as far as needed."""
+
+    def __init__(
+        self, slots: IntVector, limit: IntVector, placed: IntVector, score_after: ScoreAfter
+    ) -> None:
+        self._slots = slots
+        self._limit = limit
+        self._placed = placed
+        self._score_after = score_after
+        self._deepest = int(limit.max())
+        self._due = np.full((len(slots), self._deepest), -np.inf)
+        self._written = np.zeros(len(slots), dtype=np.int64)
+
+    def best(self, count: int) -> tuple[IntVector, FloatPerNode]:
+        """The rows of the `count` entries that are due first, and when they are."""
+        depth = min(_FIRST_DEPTH, self._deepest)
+        rows = np.arange(len(self._slots), dtype=np.int64)
+        while True:
+            self._write_down(rows, depth)
+            entries = self._due[:, :depth].reshape(-1)
+            picks = best(entries, count)
+            of_rows = picks // depth
+            # A sequence that was used up to its last written entry may go on to be the best.
+            used_up = of_rows[picks % depth == self._written[of_rows] - 1]
+            rows = used_up[self._written[used_up] < self._limit[used_up]]
+            if not len(rows):
+                return of_rows, entries[picks]
+            depth = min(2 * depth, self._deepest)
+
+    def _write_down(self, rows: IntVector, depth: int) -> None:
+        """Continue these sequences up to a depth; all of them have come equally far."""
+        begin = int(self._written[rows[0]])
+        positions = np.arange(begin, depth, dtype=np.int64)
+        shape = (len(rows), len(positions))
+        every_slot = np.repeat(self._slots[rows], len(positions))
+        already = np.repeat(self._placed[rows], len(positions)) + np.tile(positions, len(rows))
+        scores = self._score_after(every_slot, already).reshape(shape)
+        if begin:
+            scores[:, 0] = np.minimum(scores[:, 0], self._due[rows, begin - 1])
+        scores = np.minimum.accumulate(scores, axis=1)
+        scores[positions[None, :] >= self._limit[rows, None]] = -np.inf
+        self._due[rows, begin:depth] = scores
+        self._written[rows] = depth
 
 
 def best(values: FloatPerNode, count: int) -> IntVector:

@@ -12,10 +12,25 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from stromboli.api.core import Container, NodeSelector, Pod, Toleration
+from stromboli.api.core import (
+    Container,
+    NodeSelector,
+    Pod,
+    PreferredSchedulingTerm,
+    Toleration,
+)
 from stromboli.api.fieldtypes import QuantityText
-from stromboli.api.wellknown import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
+from stromboli.api.meta import Condition
+from stromboli.api.wellknown import (
+    GROUP_NAME,
+    PREEMPTABLE,
+    REVOCABLE_ZONE,
+    TASK_PRIORITY,
+    TASK_SPEC,
+    VOLCANO_GROUP_NAME,
+)
 from stromboli.scheduling.resources import PODS, Amounts, added, amounts_of, larger
+from stromboli.scheduling.social import Social, read_social
 
 __all__ = ["JobKey", "PodKey", "Task", "TaskClass", "TaskStatus", "read_task"]
 
@@ -25,6 +40,7 @@ PodKey: TypeAlias = tuple[str, str]
 
 _ONE_POD: Final[Amounts] = ((PODS, 1),)
 _NO_INDEX: Final = 1 << 62
+_MOST_DIGITS: Final = 12
 
 
 class TaskStatus(StrEnum):
@@ -57,6 +73,12 @@ class TaskClass(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     node_selector: tuple[tuple[str, str], ...] = ()
     required: NodeSelector | None = None
     tolerations: tuple[Toleration, ...] = ()
+    preferred: tuple[PreferredSchedulingTerm, ...] = ()
+    images: tuple[str, ...] = ()
+    is_revocable: bool = False
+    """Says that it can be sent away from a node that is only lent (`tdm`)."""
+    social: Social | None = None
+    """What it asks of its neighbours; then it is placed one pod at a time."""
 
     @property
     def is_best_effort(self) -> bool:
@@ -80,6 +102,19 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: str
     bound_at: str
     gated: bool
+    preemptable: bool = True
+    """Whether it may be asked to make room for others."""
+    may_preempt: bool = True
+    """Whether others may be asked to make room for it."""
+    class_name: str = ""
+    """Of its priority class."""
+    nominated: str = ""
+    """The node where others are ending on its behalf."""
+    started_at: str = ""
+    conditions: tuple[Condition, ...] = ()
+    """Of a pod without a node."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    annotations: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
     @property
     def job(self) -> JobKey:
@@ -117,11 +152,30 @@ def read_task(pod: Pod, scheduler_names: frozenset[str]) -> Task:
         kind=_class_of(pod),
         status=_status(pod),
         node=spec.node_name,
-        priority=1 if spec.priority is None else spec.priority,
+        priority=_priority(pod),
         created=metadata.creation_timestamp or "",
         bound_at=_bound_at(pod),
         gated=bool(spec.scheduling_gates),
+        preemptable=(
+            (annotations.get(PREEMPTABLE) or metadata.labels.get(PREEMPTABLE, "")).lower()
+            != "false"
+        ),
+        may_preempt=spec.preemption_policy != "Never",
+        class_name=spec.priority_class_name,
+        nominated=pod.status.nominated_node_name,
+        started_at=pod.status.start_time or "",
+        conditions=() if spec.node_name else pod.status.conditions,
+        labels=metadata.labels,
+        annotations=annotations,
     )
+
+
+def _priority(pod: Pod) -> int:
+    """An annotation with a whole number overrides the pod's own; without either it is 1."""
+    stated = pod.metadata.annotations.get(TASK_PRIORITY, "")
+    if stated.removeprefix("-").isdecimal() and len(stated) < _MOST_DIGITS:
+        return int(stated)
+    return 1 if pod.spec.priority is None else pod.spec.priority
 
 
 def _status(pod: Pod) -> TaskStatus:
@@ -145,18 +199,61 @@ def _bound_at(pod: Pod) -> str:
 
 
 def _class_of(pod: Pod) -> TaskClass:
-    spec = pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    return _interned(
-        TaskClass(
-            request=_request(pod),
-            node_selector=tuple(sorted(spec.node_selector.items())),
-            required=(
-                affinity.required_during_scheduling_ignored_during_execution if affinity else None
-            ),
-            tolerations=spec.tolerations,
+    """Known by the bytes of what it is made from: pods of one template have the same."""
+    spec, metadata = pod.spec, pod.metadata
+    is_sociable = spec.affinity is not None or bool(spec.topology_spread_constraints)
+    key = _ENCODER.encode(
+        (
+            spec.containers,
+            spec.init_containers,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.overhead,
+            spec.resources,
+            _is_revocable(pod),
+            # Terms may speak of the pod's own namespace and labels.
+            (metadata.namespace, metadata.labels) if is_sociable else None,
         )
     )
+    known = _CLASSES.get(key)
+    if known is None:
+        if len(_CLASSES) >= _MOST_CLASSES:
+            _CLASSES.clear()
+        known = _CLASSES[key] = _interned(_read_class(pod))
+    return known
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_CLASSES: Final[dict[bytes, TaskClass]] = {}
+_MOST_CLASSES: Final = 1 << 14
+
+
+def _read_class(pod: Pod) -> TaskClass:
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    return TaskClass(
+        request=_request(pod),
+        node_selector=tuple(sorted(spec.node_selector.items())),
+        required=(
+            affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        ),
+        tolerations=spec.tolerations,
+        preferred=(
+            affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+        ),
+        images=tuple(container.image for container in spec.containers if container.image),
+        is_revocable=_is_revocable(pod),
+        social=read_social(pod),
+    )
+
+
+def _is_revocable(pod: Pod) -> bool:
+    annotations = pod.metadata.annotations
+    if annotations.get(REVOCABLE_ZONE) == "*":
+        return True
+    return annotations.get(PREEMPTABLE, "").lower() == "true"
 
 
 @lru_cache(maxsize=1 << 14)

@@ -28,10 +28,13 @@ __all__ = [
     "IntVector",
     "ResourceIndex",
     "added",
+    "amount_text",
     "amounts_of",
     "is_on_nodes",
     "larger",
+    "limits_of",
     "readable",
+    "tallied",
     "times",
 ]
 
@@ -61,6 +64,11 @@ def is_on_nodes(resource: str) -> bool:
 
 def amounts_of(what: str, resources: Mapping[str, QuantityText]) -> Amounts:
     """The amounts in a resource list, without zeroes and without names that no node has."""
+    return tuple(pair for pair in limits_of(what, resources) if pair[1])
+
+
+def limits_of(what: str, resources: Mapping[str, QuantityText]) -> Amounts:
+    """As `amounts_of`, but zeroes stay: a limit of nothing is a limit."""
     found: list[tuple[str, int]] = []
     for name, quantity in resources.items():
         if not is_on_nodes(name):
@@ -71,8 +79,7 @@ def amounts_of(what: str, resources: Mapping[str, QuantityText]) -> Amounts:
             raise BadFact(what, f"{name}: {fault}") from fault
         if not 0 <= units <= _MOST_UNITS:
             raise BadFact(what, f"{name} is {quantity!r}, expected 0 to 8Pi")
-        if units:
-            found.append((name, units))
+        found.append((name, units))
     found.sort()
     return tuple(found)
 
@@ -99,10 +106,11 @@ def times(amounts: Amounts, count: int) -> Amounts:
 
 def readable(amounts: Amounts) -> str:
     """For people: `2 cpu, 4Gi memory`."""
-    return ", ".join(f"{_shown(name, units)} {name}" for name, units in amounts)
+    return ", ".join(f"{amount_text(name, units)} {name}" for name, units in amounts)
 
 
-def _shown(name: str, units: int) -> str:
+def amount_text(name: str, units: int) -> str:
+    """One amount, for people: `4Gi`."""
     if name == MEMORY or name.startswith("hugepages-"):
         for power, suffix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
             if units >= 1 << power:
@@ -142,3 +150,15 @@ class ResourceIndex:
         return tuple(
             sorted((self.names[row], int(vector[row])) for row in np.flatnonzero(vector > 0))
         )
+
+
+def tallied(slots: IntVector) -> tuple[IntVector, IntVector]:
+    """The distinct slots in ascending order, and how often each is there."""
+    if len(slots) == 1:
+        return slots, _ONCE
+    ordered = np.sort(slots)
+    first = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1))
+    return ordered[first], np.diff(np.append(first, len(ordered)))
+
+
+_ONCE: Final = np.ones(1, dtype=np.int64)

@@ -1,112 +1,98 @@
 """One cycle's view of the cluster: a copy of the sums, the jobs that take part, the plugins.
 
 Facts that arrive during a cycle wait for the next one, so everything in here stands still but
-for what the trial places. How the plugins' votes are combined is Volcano's: orders by the first
-difference, permission tier by tier, readiness by all.
+for what the trial places and evicts. Jobs that sleep are not asked what they want, but they are
+here: others may need the room that they take.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.choosing import Choosing
+from stromboli.scheduling.jobs import Contender, Job
+from stromboli.scheduling.neighbours import Domains, Neighbourhood
 from stromboli.scheduling.nodes import NodeTable
-from stromboli.scheduling.outlook import Outlook
-from stromboli.scheduling.placing import place
-from stromboli.scheduling.plugins.api import (
-    Enqueueable,
-    Filter,
-    JobOrder,
-    JobPipelined,
-    JobReady,
-    JobValid,
-    NodeState,
-    Opened,
-    PlacementListener,
-    Plugin,
-    QueueOrder,
-    Refusal,
-    Score,
-    SortKey,
-    Verdict,
-    Vote,
-)
-from stromboli.scheduling.pods import JobKey, Task, TaskClass
+from stromboli.scheduling.panel import Panel
+from stromboli.scheduling.plugins.api import Refusal, SortKey
+from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskClass
 from stromboli.scheduling.queues import QueueInfo
-from stromboli.scheduling.resources import PODS, BoolPerNode, FloatPerNode, IntMatrix
-from stromboli.scheduling.trial import Placement, Trial
+from stromboli.scheduling.resources import IntMatrix
+from stromboli.scheduling.trial import Eviction, Trial
 
 if TYPE_CHECKING:
     from stromboli.scheduling.explain import Explanation
 
-__all__ = ["Panel", "Session"]
+__all__ = ["Session"]
 
 
-@dataclass(slots=True)
-class Panel:
-    """The configured plugins, sorted once by what they have a say in."""
-
-    tiers: Sequence[Sequence[Plugin]]
-    opened: list[Opened] = field(default_factory=list[Opened])
-    job_order: list[JobOrder] = field(default_factory=list[JobOrder])
-    queue_order: list[QueueOrder] = field(default_factory=list[QueueOrder])
-    valid: list[JobValid] = field(default_factory=list[JobValid])
-    ready: list[JobReady] = field(default_factory=list[JobReady])
-    filters: list[Filter] = field(default_factory=list[Filter])
-    scores: list[Score] = field(default_factory=list[Score])
-    listeners: list[PlacementListener] = field(default_factory=list[PlacementListener])
-    enqueueable: list[list[Enqueueable]] = field(default_factory=list[list[Enqueueable]])
-    pipelined: list[list[JobPipelined]] = field(default_factory=list[list[JobPipelined]])
-
-    def __post_init__(self) -> None:
-        every = [plugin for tier in self.tiers for plugin in tier]
-        self.opened = [plugin for plugin in every if isinstance(plugin, Opened)]
-        self.job_order = [plugin for plugin in every if isinstance(plugin, JobOrder)]
-        self.queue_order = [plugin for plugin in every if isinstance(plugin, QueueOrder)]
-        self.valid = [plugin for plugin in every if isinstance(plugin, JobValid)]
-        self.ready = [plugin for plugin in every if isinstance(plugin, JobReady)]
-        self.filters = [plugin for plugin in every if isinstance(plugin, Filter)]
-        self.scores = [plugin for plugin in every if isinstance(plugin, Score)]
-        self.listeners = [plugin for plugin in every if isinstance(plugin, PlacementListener)]
-        self.enqueueable = [
-            [plugin for plugin in tier if isinstance(plugin, Enqueueable)] for tier in self.tiers
-        ]
-        self.pipelined = [
-            [plugin for plugin in tier if isinstance(plugin, JobPipelined)] for tier in self.tiers
-        ]
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Session:
     """The cluster in one cycle."""
 
+    now: float
     nodes: NodeTable
     panel: Panel
     queues: Mapping[str, QueueInfo]
-    contenders: Mapping[JobKey, Contender]
+    jobs: Mapping[JobKey, Job]
+    """All of them, asleep or not."""
+    contenders: dict[JobKey, Contender]
     """Jobs that may change in this cycle."""
     wanting: Iterable[Contender]
     """Every job that was admitted and does not hold its minimum yet."""
-    half_bound: frozenset[JobKey] = frozenset()
-    """Gangs that stand with one leg in the cluster: they come first."""
+    make_contender: Callable[[Job], Contender]
+    queue_of: Callable[[Job], str]
+    """The name of a job's queue, whether that queue exists or not."""
+    tenants: Callable[[str], Iterable[Task]]
+    """Our pods on the node of this name."""
+    objects: Callable[[str], Mapping[tuple[str, str], Any]]
+    """Facts of a kind that only plugins read, by namespace and name."""
+    neighbourhood: Neighbourhood
+    domains: Domains
+    actions: tuple[str, ...] = ()
+    """The names of what this cycle does."""
+    look_again: Callable[[JobKey, float], None]
+    """Have a job looked at again at a moment, whatever happens until then."""
+    nominated: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By uid: the node where others make room for a pod."""
+    spared: frozenset[str] = frozenset()
+    """Uids of pods whose eviction was refused lately: they are not asked again yet."""
+    dirty: Sequence[JobKey] = ()
+    """Jobs that may differ from how the last cycle found them, ended ones among them."""
+    queues_changed: bool = True
+    nodes_changed: bool = True
+    first: frozenset[JobKey] = frozenset()
+    """Jobs that have the first turns: half-bound gangs, and owners of room that comes free."""
     deferred: Mapping[JobKey, "Explanation"] = field(default_factory=dict[JobKey, "Explanation"])
     """Half-bound gangs that must not ask again yet: they take their room, but do not bind."""
     allocatable: IntMatrix = field(init=False)
     trial: Trial = field(init=False)
+    choosing: Choosing = field(init=False)
     waits_possible: bool = field(init=False)
     """Whether anything is ending at all."""
-    _outlooks: dict[TaskClass, Outlook] = field(default_factory=dict[TaskClass, Outlook])
+    _sleeping: dict[JobKey, Contender] = field(default_factory=dict[JobKey, Contender])
 
     def __post_init__(self) -> None:
         self.nodes.settle()
         self.allocatable = self.nodes.allocatable.copy()
         idle = self.nodes.idle
         self.waits_possible = bool(self.nodes.releasing.any())
-        self.trial = Trial(idle, idle + self.nodes.releasing, self.panel.listeners)
+        self.choosing = Choosing(self, self.neighbourhood, self.domains)
+        listeners = [self.choosing.neighbours, *self.panel.listeners]
+        self.trial = Trial(idle, idle + self.nodes.releasing, listeners)
         for plugin in self.panel.opened:
             plugin.opened(self)
+        if self.panel.first_turn:
+            self.first |= {key for key, job in self.contenders.items() if self._is_first(job)}
+
+    def _is_first(self, contender: Contender) -> bool:
+        return any(plugin.comes_first(contender) for plugin in self.panel.first_turn)
+
+    def close(self) -> None:
+        """What was not committed has not happened."""
+        self.trial.rollback(0)
+        for plugin in self.panel.closed:
+            plugin.closed(self)
 
     # What the cluster has.
 
@@ -115,102 +101,115 @@ class Session:
         names = self.nodes.resources.names
         return (_summed(names, self.allocatable), _summed(names, self.nodes.used))
 
-    # Votes.
+    def contender(self, key: JobKey) -> Contender:
+        """Any job, awake or not, with what this cycle did to it."""
+        found = self.contenders.get(key) or self._sleeping.get(key)
+        if found is None:
+            found = self._sleeping[key] = self.make_contender(self.jobs[key])
+        return found
+
+    # Orders.
 
     def job_order(self, contender: Contender) -> SortKey:
-        """First the half-bound, then by plugin, age and name."""
+        """First who must not wait, then by plugin, age and name."""
         return (
-            contender.key not in self.half_bound,
-            *(plugin.job_order(contender) for plugin in self.panel.job_order),
+            contender.key not in self.first,
+            *[plugin.job_order(contender) for plugin in self.panel.job_order],
             contender.job.created,
             contender.key,
         )
 
+    def job_preference(self, contender: Contender) -> SortKey:
+        """What plugins think of a job's turn, without a last word between equals."""
+        return tuple([plugin.job_order(contender) for plugin in self.panel.job_order])
+
     def queue_order(self, queue: QueueInfo) -> SortKey:
-        return tuple(plugin.queue_order(queue) for plugin in self.panel.queue_order)
+        """By plugin, age and name."""
+        return (
+            *[plugin.queue_order(queue) for plugin in self.panel.queue_order],
+            queue.created,
+            queue.name,
+        )
 
-    def invalid(self, contender: Contender) -> Refusal | None:
-        for plugin in self.panel.valid:
-            refusal = plugin.invalid(contender)
-            if refusal is not None:
-                return refusal
-        return None
+    def queue_order_of(self, name: str) -> SortKey:
+        return self.queue_order(self.queues[name])
 
-    def is_ready(self, contender: Contender) -> bool:
-        return all(plugin.job_ready(contender) for plugin in self.panel.ready)
+    # Queues.
 
-    def may_wait(self, contender: Contender) -> bool:
-        """Whether a job that needs what is ending may keep what it holds."""
-        for tier in self.panel.pipelined:
-            votes = [plugin.job_pipelined(contender) for plugin in tier]
-            if Vote.REJECT in votes:
-                return False
-            if Vote.PERMIT in votes:
-                return True
-        return True
+    def queue(self, contender: Contender) -> QueueInfo:
+        return self.queues[contender.queue]
 
-    def enqueue_refusal(self, contender: Contender) -> Refusal | None:
-        """None when the job may be admitted; then every plugin has been told."""
-        for tier in self.panel.enqueueable:
-            permitted = False
-            for plugin in tier:
-                vote = plugin.enqueueable(contender)
-                if vote is Vote.REJECT:
-                    return plugin.refusal(contender)
-                permitted = permitted or vote is Vote.PERMIT
-            if permitted:
-                break
-        for tier in self.panel.enqueueable:
-            for plugin in tier:
-                plugin.enqueued(contender)
+    def allowed(self, contender: Contender, kind: TaskClass, want: int) -> int:
+        """How many more such pods the job's queue may take."""
+        for plugin in self.panel.allocatable:
+            want = plugin.how_many(self.queue(contender), contender, kind, want)
+            if want <= 0:
+                return 0
+        return want
+
+    def why_not_allowed(self, contender: Contender, kind: TaskClass) -> Refusal | None:
+        queue = self.queue(contender)
+        for plugin in self.panel.allocatable:
+            if plugin.how_many(queue, contender, kind, 1) < 1:
+                return plugin.why_not(queue, contender, kind)
         return None
 
     # Nodes for a class.
 
-    def verdicts(self, kind: TaskClass) -> list[Verdict]:
-        return [
-            verdict
-            for plugin in self.panel.filters
-            for verdict in plugin.feasible(kind, self.nodes)
-        ]
+    def hopeless(self, contender: Contender, kind: TaskClass) -> Refusal | None:
+        for plugin in self.panel.pre_filters:
+            refusal = plugin.hopeless(contender, kind)
+            if refusal is not None:
+                return refusal
+        return None
 
-    def feasible(self, kind: TaskClass) -> BoolPerNode:
-        return self.outlook(kind).feasible
-
-    def outlook(self, kind: TaskClass) -> Outlook:
-        """What the nodes can do for this class now."""
-        outlook = self._outlooks.get(kind)
-        if outlook is None:
-            outlook = self._outlooks[kind] = Outlook(self, kind)
-        outlook.refresh()
-        return outlook
+    # Trying.
 
     def place(self, contender: Contender, tasks: Sequence[Task], want: int) -> int:
         """Place up to `want` of these tasks of one class and role, now or when room is left.
 
         Returns how many got a place; those that got one are the first of `tasks`.
         """
-        found = self._place(contender, tasks[:want], pipelined=False)
+        found = self.choosing.place(contender, tasks[:want], pipelined=False)
         if found < want and self.waits_possible:
-            found += self._place(contender, tasks[found:want], pipelined=True)
+            found += self.choosing.place(contender, tasks[found:want], pipelined=True)
         return found
 
-    def _place(self, contender: Contender, tasks: Sequence[Task], *, pipelined: bool) -> int:
-        outlook = self.outlook(tasks[0].kind)
-        capacity = outlook.later if pipelined else outlook.now
-        slots = place(len(tasks), capacity, outlook.score, outlook.first)
-        if len(slots):
-            chosen = tuple(tasks[: len(slots)])
-            placement = Placement(contender, outlook.kind, outlook.vector, chosen, slots, pipelined)
-            self.trial.apply(placement)
-        return len(slots)
+    def place_at(self, contender: Contender, task: Task, slot: int) -> bool:
+        """Place this pod on this node, now or when room is left there."""
+        return self.choosing.place_at(contender, task, slot)
 
-    def score(self, state: NodeState) -> FloatPerNode:
-        total: FloatPerNode | None = None
-        for plugin in self.panel.scores:
-            part = plugin.score(state)
-            total = part if total is None else total + part
-        return np.zeros(len(state.allocatable(PODS))) if total is None else total
+    def expect_releases(self) -> None:
+        """From here on pods may be told to go, so that room later is worth a look."""
+        if not self.waits_possible:
+            self.waits_possible = True
+            self.choosing.forget()
+
+    def evict(self, task: Task, *, claimant: Contender | None, action: str) -> Eviction:
+        """Tell a pod to go, on trial."""
+        slot = self.nodes.slot(task.node)
+        if slot is None:
+            raise ValueError(f"{task.name} stands on {task.node!r}, which is not a node")
+        eviction = Eviction(
+            contender=self.contender(task.job),
+            task=task,
+            request=self.nodes.resources.vector(task.kind.request),
+            slot=slot,
+            claimant=claimant,
+            action=action,
+        )
+        self.trial.evict(eviction)
+        return eviction
+
+    def pipelined(self) -> dict[PodKey, str]:
+        """Pods that wait for room to come free, and where."""
+        facts = self.nodes.facts
+        return {
+            (task.namespace, task.name): facts[slot].name
+            for placement in self.trial.placements()
+            if placement.pipelined
+            for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True)
+        }
 
 
 def _summed(names: Sequence[str], amounts: IntMatrix) -> dict[str, int]:

@@ -2,11 +2,13 @@
 
 It stands where API server, gateway and bus stand otherwise: objects in, facts to the core,
 intents applied, outcomes and new facts back, until nothing more is asked. Time is a number that
-moves only when told to. Binds may be refused by a rule, to see what the core makes of it.
+moves only when told to. Binds and evictions may be refused by a rule, to see what the core makes
+of it; pods that are told to go may take their time.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,9 +16,17 @@ from msgspec.structs import replace
 
 from stromboli.api.kinds import KINDS, kind_of
 from stromboli.api.meta import KubeObject
-from stromboli.api.scheduling import PodGroup, PodGroupStatus
-from stromboli.contracts.intents import BindGang, EvictPod, Intent, PatchObject, PodBinding, Verb
-from stromboli.contracts.outcomes import Applied, GangBound, PodBound, Reason
+from stromboli.api.timestamps import format_time
+from stromboli.contracts.intents import (
+    BindGang,
+    CreateObject,
+    EvictPod,
+    Intent,
+    PatchObject,
+    PodBinding,
+    Verb,
+)
+from stromboli.contracts.outcomes import Applied, GangBound, PodBound, Reason, Refused
 from stromboli.contracts.records import HistoryRecorded
 from stromboli.contracts.stimuli import (
     Core,
@@ -44,11 +54,17 @@ class Simulation:
     core: Core
     now: float = 1_893_456_000.0
     may_bind: Callable[[PodBinding], bool] = lambda _: True
+    may_evict: Callable[[EvictPod], bool] = lambda _: True
+    lingering: bool = False
+    """Whether pods that are told to go stay, ending, until `end_pods`."""
     objects: dict[Place, Any] = field(default_factory=dict[Place, Any])
     intents: list[Intent] = field(default_factory=list[Intent])
     """Everything that was asked, in order."""
     history: list[HistoryRecorded] = field(default_factory=list[HistoryRecorded])
     binds: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    evictions: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Kubernetes events that were told."""
     _version: int = 0
     _versions: dict[Place, int] = field(default_factory=dict[Place, int])
     _stimuli: list[Stimulus] = field(default_factory=list[Stimulus])
@@ -145,7 +161,10 @@ class Simulation:
                     self._patch(instruction)
                 case EvictPod():
                     self.intents.append(instruction)
-                    self.delete("pod", instruction.namespace, instruction.name)
+                    self._evict(instruction)
+                case CreateObject(kind="event"):
+                    self.events.append(msgspec.json.decode(instruction.manifest))
+                    self._version += 1
                     self._applied(instruction, self._version)
                 case _:
                     raise TypeError(f"a scheduler does not ask for {instruction!r}")
@@ -179,27 +198,67 @@ class Simulation:
         )
         self._hear(outcome)
 
-    def _patch(self, intent: PatchObject) -> None:
-        item: PodGroup = self.get(intent.kind, intent.namespace, intent.name)
-        body: dict[str, Any] = msgspec.json.decode(intent.patch)["status"]
-        merged = {**msgspec.to_builtins(item.status), **body}
-        left = {key: value for key, value in merged.items() if value is not None}
-        self.put(replace(item, status=msgspec.convert(left, PodGroupStatus)))
+    def _evict(self, intent: EvictPod) -> None:
+        if not self.may_evict(intent):
+            self._hear(
+                Refused(
+                    **_about(intent),
+                    namespace=intent.namespace,
+                    name=intent.name,
+                    reason=Reason.STALE,
+                    message="the rule of the simulation refuses it",
+                )
+            )
+            return
+        self.evictions.append((intent.namespace, intent.name))
+        if self.lingering:
+            pod = self.get("pod", intent.namespace, intent.name)
+            moment = format_time(datetime.fromtimestamp(self.now, tz=UTC))
+            self.put(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=moment)))
+        else:
+            self.delete("pod", intent.namespace, intent.name)
         self._applied(intent, self._version)
 
-    def _applied(self, intent: PatchObject | EvictPod, version: int) -> None:
+    def end_pods(self) -> None:
+        """Those that were told to go are gone."""
+        for kind, namespace, name in list(self.objects):
+            if kind == "pod" and self.objects[kind, namespace, name].metadata.deletion_timestamp:
+                self.delete(kind, namespace, name)
+
+    def _patch(self, intent: PatchObject) -> None:
+        item = self.get(intent.kind, intent.namespace, intent.name)
+        body: dict[str, Any] = msgspec.json.decode(intent.patch)["status"]
+        status = _merged(msgspec.to_builtins(item.status), body)
+        self.put(replace(item, status=msgspec.convert(status, type(item.status))))
+        self._applied(intent, self._version)
+
+    def _applied(self, intent: PatchObject | EvictPod | CreateObject, version: int) -> None:
         self._hear(
             Applied(
                 **_about(intent),
                 namespace=intent.namespace,
                 name=intent.name,
-                uid=intent.uid,
+                uid="" if isinstance(intent, CreateObject) else intent.uid,
                 resource_version=str(version),
             )
         )
 
-    def _hear(self, outcome: Applied | GangBound) -> None:
+    def _hear(self, outcome: Applied | GangBound | Refused) -> None:
         self._stimuli.append(OutcomeHeard(outcome))
+
+
+def _merged(standing: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch: null takes a key out, mappings are merged, all else is replaced."""
+    merged = dict(standing)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            below: Any = merged.get(key)
+            merged[key] = _merged(below if isinstance(below, dict) else {}, value)
+        else:
+            merged[key] = value
+    return merged
 
 
 def _about(intent: Intent) -> dict[str, Any]:

@@ -32,6 +32,9 @@ class Sleepers:
     def __contains__(self, job: JobKey) -> bool:
         return job in self._asleep
 
+    def jobs(self) -> list[JobKey]:
+        return list(self._asleep)
+
     def sleep(self, job: JobKey, until: Unblock, need: Amounts) -> None:
         self.wake(job)
         self._asleep[job] = (until, need)

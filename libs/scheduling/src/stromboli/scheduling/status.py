@@ -5,6 +5,7 @@ change is left as it stands for a few seconds, because amounts that are free cha
 pod and nobody reads that fast.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Final
@@ -23,7 +24,7 @@ from stromboli.scheduling.explain import Explanation
 from stromboli.scheduling.jobs import READY, Job
 from stromboli.scheduling.pods import TaskStatus
 
-__all__ = ["fit_error", "is_ready", "next_status", "phase_of", "status_patch"]
+__all__ = ["condition_of", "fit_error", "is_ready", "next_status", "phase_of", "status_patch"]
 
 NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
 READY_REASON: Final = "tasks in gang are ready to be scheduled"
@@ -62,6 +63,10 @@ def next_status(
         succeeded=job.count(TaskStatus.SUCCEEDED),
         failed=job.count(TaskStatus.FAILED),
     )
+
+
+def condition_of(conditions: Iterable[PodGroupCondition], type_: str) -> PodGroupCondition | None:
+    return next((condition for condition in conditions if condition.type == type_), None)
 
 
 def is_ready(job: Job) -> bool:

@@ -1,12 +1,13 @@
-"""Placements on trial: they count at once, and are taken back or kept as a whole.
+"""Placements and evictions on trial: they count at once, and are kept or taken back as a whole.
 
 A gang is tried on a copy of what is free. `checkpoint` and `rollback` bracket the trial;
-`commit` hands out what is to be bound. What was only pipelined (it waits for pods that are
-ending) is never handed out: it holds its room until the cycle ends, and is decided anew in the
-next one.
+`commit` hands out what is to be bound and who is to go. What was only pipelined (it waits for
+pods that are ending) stays in the trial: it holds its room until the cycle ends, and is decided
+anew in the next one. Room that an eviction leaves is room later, never now.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,12 +15,12 @@ import numpy as np
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import PlacementListener
 from stromboli.scheduling.pods import Task, TaskClass
-from stromboli.scheduling.resources import IntMatrix, IntVector
+from stromboli.scheduling.resources import IntMatrix, IntVector, tallied
 
-__all__ = ["Placement", "Trial"]
+__all__ = ["Eviction", "Kept", "Placement", "Trial"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Placement:
     """Pods of one class and role of one job, and the slot of each."""
 
@@ -31,9 +32,32 @@ class Placement:
     pipelined: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Eviction:
+    """A pod that must give up its place, for whom, and by which action."""
+
+    contender: Contender
+    """The victim's job."""
+    task: Task
+    request: IntVector
+    slot: int
+    claimant: Contender | None
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a commit decided."""
+
+    placements: list[Placement]
+    evictions: list[Eviction]
+    pipelined: list[Placement]
+    """Placements that still wait; they stay in the trial."""
+
+
 @dataclass(slots=True)
 class Trial:
-    """What one cycle has placed so far."""
+    """What one cycle has placed and evicted so far."""
 
     idle: IntMatrix
     """What is free now."""
@@ -42,7 +66,9 @@ class Trial:
     listeners: Sequence[PlacementListener] = ()
     touched: list[IntVector] = field(default_factory=list[IntVector])
     """Slots, in the order in which something was placed on them or taken back."""
-    _log: list[Placement] = field(default_factory=list[Placement])
+    evicted: dict[str, Eviction] = field(default_factory=dict[str, Eviction])
+    """By uid: everybody who was told to go in this cycle, whether that is final or not."""
+    _log: list[Placement | Eviction] = field(default_factory=list[Placement | Eviction])
 
     def checkpoint(self) -> int:
         return len(self._log)
@@ -51,34 +77,68 @@ class Trial:
         self._count(placement, 1)
         self._log.append(placement)
 
-    def rollback(self, mark: int) -> None:
-        """As if nothing had been placed since the checkpoint."""
-        while len(self._log) > mark:
-            self._count(self._log.pop(), -1)
+    def evict(self, eviction: Eviction) -> None:
+        self._free(eviction, 1)
+        self._log.append(eviction)
 
-    def commit(self, mark: int) -> list[Placement]:
-        """What to bind; from here on only the cluster itself can take it back."""
-        kept = [placement for placement in self._log[mark:] if not placement.pipelined]
-        self._log[mark:] = [placement for placement in self._log[mark:] if placement.pipelined]
+    def restore(self, eviction: Eviction) -> None:
+        """The victim is spared, without undoing what came after it."""
+        self._log.remove(eviction)
+        self._free(eviction, -1)
+
+    @contextmanager
+    def without(self, placement: Placement) -> Iterator[None]:
+        """As if this one placement had not been made, for a moment."""
+        self._count(placement, -1)
+        try:
+            yield
+        finally:
+            self._count(placement, 1)
+
+    def rollback(self, mark: int) -> None:
+        """As if nothing had happened since the checkpoint."""
+        while len(self._log) > mark:
+            match self._log.pop():
+                case Placement() as placement:
+                    self._count(placement, -1)
+                case Eviction() as eviction:
+                    self._free(eviction, -1)
+
+    def commit(self, mark: int) -> Kept:
+        """From here on only the cluster itself can take it back."""
+        kept = Kept([], self.evictions(mark), [])
+        for entry in self._log[mark:]:
+            if isinstance(entry, Placement):
+                (kept.pipelined if entry.pipelined else kept.placements).append(entry)
+        self._log[mark:] = kept.pipelined
         return kept
 
+    def evictions(self, mark: int = 0) -> list[Eviction]:
+        """Those since the checkpoint that are not committed."""
+        return [entry for entry in self._log[mark:] if isinstance(entry, Eviction)]
+
+    def placements(self, mark: int = 0) -> list[Placement]:
+        """Those since the checkpoint that are not committed, or wait for room."""
+        return [entry for entry in self._log[mark:] if isinstance(entry, Placement)]
+
     def _count(self, placement: Placement, sign: int) -> None:
-        slots, times = _counted(placement.slots)
+        slots, times = tallied(placement.slots)
         self.touched.append(slots)
         taken = sign * placement.request[:, None] * times[None, :]
         self.future[:, slots] -= taken
         if not placement.pipelined:
             self.idle[:, slots] -= taken
-        contender = placement.contender
-        by_role = contender.pipelined if placement.pipelined else contender.placed
-        role, number = placement.tasks[0].role, len(placement.tasks)
-        by_role[role] = by_role.get(role, 0) + sign * number
+        placement.contender.note_placed(placement.tasks, pipelined=placement.pipelined, sign=sign)
         for listener in self.listeners:
-            tell = listener.placed if sign > 0 else listener.withdrawn
-            tell(contender, placement.kind.request, number)
+            (listener.placed if sign > 0 else listener.withdrawn)(placement)
 
-
-def _counted(slots: IntVector) -> tuple[IntVector, IntVector]:
-    if len(slots) == 1:
-        return slots, np.ones(1, dtype=np.int64)
-    return np.unique(slots, return_counts=True)
+    def _free(self, eviction: Eviction, sign: int) -> None:
+        self.touched.append(np.array([eviction.slot], dtype=np.int64))
+        self.future[: len(eviction.request), eviction.slot] += sign * eviction.request
+        eviction.contender.note_evicted(eviction.task, sign=sign)
+        if sign > 0:
+            self.evicted[eviction.task.uid] = eviction
+        else:
+            del self.evicted[eviction.task.uid]
+        for listener in self.listeners:
+            (listener.evicted if sign > 0 else listener.restored)(eviction)

@@ -5,6 +5,7 @@ from typing import Any
 from stromboli.api.core import (
     Affinity,
     Container,
+    ContainerPort,
     Node,
     NodeSpec,
     NodeStatus,
@@ -19,6 +20,7 @@ from stromboli.api.core import (
 from stromboli.api.fieldtypes import ResourceList
 from stromboli.api.meta import KubeObject, ObjectMeta
 from stromboli.api.scheduling import (
+    Guarantee,
     PodGroup,
     PodGroupSpec,
     PodGroupStatus,
@@ -27,10 +29,19 @@ from stromboli.api.scheduling import (
     QueueStatus,
 )
 from stromboli.api.wellknown import GROUP_NAME, TASK_SPEC
+from stromboli.scheduling.conf import PluginConf, SchedulingConf
 
-__all__ = ["gang", "node", "pod", "pod_group", "priority_class", "queue"]
+__all__ = ["PLAIN", "gang", "node", "pod", "pod_group", "priority_class", "queue"]
 
 CREATED = "2030-01-01T00:00:00Z"
+
+PLAIN = SchedulingConf(
+    tiers=(
+        (PluginConf("priority"), PluginConf("gang"), PluginConf("conformance")),
+        (PluginConf("overcommit"), PluginConf("predicates"), PluginConf("nodeorder")),
+    )
+)
+"""No shares and no packing: gangs are spread over the nodes, the first come first."""
 
 
 def node(
@@ -54,10 +65,25 @@ def node(
     )
 
 
-def queue(name: str = "default", *, state: str = "Open") -> Queue:
+def queue(
+    name: str = "default",
+    *,
+    state: str = "Open",
+    weight: int = 1,
+    guarantee: ResourceList | None = None,
+    annotations: dict[str, str] | None = None,
+    created: str = CREATED,
+    **spec: Any,
+) -> Queue:
+    """`spec` holds more of the Queue's spec."""
     return Queue(
-        metadata=ObjectMeta(name=name, uid=f"queue-{name}", creation_timestamp=CREATED),
-        spec=QueueSpec(weight=1),
+        metadata=ObjectMeta(
+            name=name,
+            uid=f"queue-{name}",
+            creation_timestamp=created,
+            annotations=annotations or {},
+        ),
+        spec=QueueSpec(weight=weight, guarantee=Guarantee(resource=guarantee or {}), **spec),
         status=QueueStatus(state=state),
     )
 
@@ -100,6 +126,8 @@ def pod(
     tolerations: tuple[Toleration, ...] = (),
     affinity: Affinity | None = None,
     node_selector: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    host_port: int = 0,
     **spec: Any,
 ) -> Pod:
     """A pod of one container; an amount of "" is not asked for."""
@@ -109,7 +137,10 @@ def pod(
     annotations = {GROUP_NAME: group} if group else {}
     if role:
         annotations[TASK_SPEC] = role
-    container = Container(name="main", resources=ResourceRequirements(requests=requests))
+    ports = (ContainerPort(host_port=host_port, container_port=host_port),) if host_port else ()
+    container = Container(
+        name="main", resources=ResourceRequirements(requests=requests), ports=ports
+    )
     return Pod(
         metadata=ObjectMeta(
             name=name,
@@ -118,6 +149,7 @@ def pod(
             creation_timestamp=CREATED,
             deletion_timestamp="2030-01-01T00:01:00Z" if ending else None,
             annotations=annotations,
+            labels=labels or {},
         ),
         spec=PodSpec(
             containers=(container,),

@@ -1,27 +1,59 @@
 """`stromboli-scheduler`: read the settings, and let the scheduling core decide."""
 
 import sys
+from pathlib import Path
 
 from stromboli.contracts.permissions import SCHEDULER
 from stromboli.runtime.deciding_service import run_deciding_service
-from stromboli.runtime.settings import load_or_exit
+from stromboli.runtime.settings import BAD_SETTINGS, load_or_exit
 from stromboli.scheduler.config import SchedulerSettings
-from stromboli.scheduling.core import KINDS, SchedulerCore
+from stromboli.scheduler.reloading import ConfFile, ReloadingCore
+from stromboli.scheduling.conf_file import read_conf
+from stromboli.scheduling.core import KINDS
+from stromboli.scheduling.errors import BadConfiguration, BadFile
 
 EXAMPLES = (
     "stromboli-scheduler --bus-url nats://127.0.0.1:4222",
     "stromboli-scheduler --bus-user scheduler --bus-password-file /etc/nats/password",
+    "stromboli-scheduler --check-config volcano-scheduler.conf",
 )
 
 
 def main() -> None:
     settings = load_or_exit(SchedulerSettings, service=SCHEDULER, examples=EXAMPLES)
-    conf = settings.scheduling()
+    if settings.check_config:
+        sys.exit(check(Path(settings.check_config)))
+    file = ConfFile(settings.scheduling(), settings.conf_path)
+    try:
+        file.read_or_raise()
+    except (OSError, UnicodeDecodeError, BadConfiguration) as problem:
+        sys.stderr.write(f"{settings.scheduler_conf} can't be used: {problem}\n")
+        sys.exit(BAD_SETTINGS)
     sys.exit(
         run_deciding_service(
-            SCHEDULER, settings, kinds=KINDS, make_core=lambda: SchedulerCore(conf)
+            SCHEDULER,
+            settings,
+            kinds=KINDS,
+            make_core=lambda: ReloadingCore(file),
+            beside=lambda shell: file.follow(shell, float(settings.reload_every)),
         )
     )
+
+
+def check(path: Path) -> int:
+    """Say everything that is wrong with a configuration file; the exit code."""
+    try:
+        conf = read_conf(path.read_text())
+    except (OSError, UnicodeDecodeError) as problem:
+        sys.stderr.write(f"{path} can't be read: {problem}\n")
+        return BAD_SETTINGS
+    except BadFile as bad:
+        for problem in bad.problems:
+            sys.stderr.write(f"{path}: {problem}\n")
+        return 1
+    plugins = ", ".join(plugin.name for tier in conf.tiers for plugin in tier)
+    sys.stdout.write(f"{path} is good: actions {', '.join(conf.actions)}; plugins {plugins}\n")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""What can be set about the scheduler's process; how it schedules is `SchedulingConf`."""
+"""What can be set about the scheduler's process; how it schedules is Volcano's own file."""
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -35,6 +36,20 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         Duration,
         msgspec.Meta(description="a gang bound only in part for longer is evicted whole"),
     ] = Duration(30)
+    scheduler_conf: Annotated[
+        str,
+        msgspec.Meta(
+            description="Volcano's configuration file: actions and tiers of plugins; "
+            "read again when it changes"
+        ),
+    ] = ""
+    reload_every: Annotated[
+        Duration, msgspec.Meta(description="how often that file is compared with what is in use")
+    ] = Duration(2)
+    check_config: Annotated[
+        str,
+        msgspec.Meta(description="say what is wrong with this configuration file, and end"),
+    ] = ""
 
     def scheduling(self) -> SchedulingConf:
         names = (name.strip() for name in self.scheduler_names.split(","))
@@ -43,3 +58,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
             default_queue=self.default_queue,
             gang_bind_timeout_s=float(self.gang_bind_timeout),
         )
+
+    @property
+    def conf_path(self) -> Path | None:
+        return Path(self.scheduler_conf) if self.scheduler_conf else None

@@ -1,130 +1,138 @@
 """Give admitted jobs their nodes: a gang whole or not at all, then its extras one by one.
 
-A job's first turn ends as soon as its gang is complete; what it wants beyond that waits for
-another turn, behind the gangs that are not complete yet.
+A job's turn ends as soon as its gang is complete; what it wants beyond that waits for more
+turns, one pod each, so that queues and jobs take turns by their shares. Where nobody could come
+in between, the extras are placed together: the result is the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
 
 from stromboli.api.scheduling import PodGroupPhase
+from stromboli.scheduling.actions.filling import Filled, fill
 from stromboli.scheduling.actions.turns import Turns
-from stromboli.scheduling.decisions import Commit, Decisions
-from stromboli.scheduling.explain import Code, Explanation, Unblock, misplaced, not_complete
+from stromboli.scheduling.decisions import Action, Commit, Decisions
+from stromboli.scheduling.explain import (
+    Explanation,
+    invalid,
+    misplaced,
+    overused,
+    refused,
+    waits_behind,
+    waits_for_release,
+)
 from stromboli.scheduling.jobs import Contender
-from stromboli.scheduling.pods import Task, TaskClass
+from stromboli.scheduling.plugins.api import SortKey
+from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.session import Session
 
-__all__ = ["run", "runs"]
+__all__ = ["Args", "build", "run"]
+
+NAME: Final = "allocate"
+
+
+class Args(msgspec.Struct, frozen=True):
+    """By Volcano's name; a class that found no node is never asked again in a cycle here."""
+
+    error_cache: bool = msgspec.field(default=True, name="predicateErrorCacheEnable")
+
+
+def build(arguments: Mapping[str, Any]) -> Action:
+    read_arguments(NAME, Args, arguments)
+    return run
 
 
 def run(session: Session, decisions: Decisions) -> None:
     turns = Turns(session, _candidates(session, decisions))
     while (contender := turns.pop()) is not None:
-        if _take_turn(session, contender, decisions):
+        queue = session.queue(contender)
+        if contender.key not in session.first and session.panel.overused(queue):
+            for left in (contender, *turns.leave(contender)):
+                decisions.explanations.setdefault(left.key, overused(left))
+            continue
+        order = _order(session, contender)
+        most = 1 if session.panel.is_ready(contender) else None
+        again = _take_turn(session, contender, decisions, most)
+        while again and most is not None and _is_next(session, turns, contender, order):
+            most = len(contender.waiting)
+            again = _take_turn(session, contender, decisions, most)
+        if again:
             turns.push(contender)
+        elif queue.strict_order and not session.panel.is_ready(contender):
+            for left in turns.leave(contender):
+                decisions.explanations.setdefault(left.key, waits_behind(left, contender))
 
 
 def _candidates(session: Session, decisions: Decisions) -> Iterator[Contender]:
     for contender in session.contenders.values():
         if contender.phase == PodGroupPhase.PENDING:
-            continue
-        if session.invalid(contender) is not None:
-            decisions.explanations[contender.key] = not_complete(contender)
+            if "enqueue" in session.actions:
+                continue
+            contender.phase = PodGroupPhase.INQUEUE
+        refusal = session.panel.invalid(contender)
+        if refusal is not None:
+            decisions.explanations[contender.key] = invalid(contender, refusal)
         elif contender.waiting:
             yield contender
 
 
-def _take_turn(session: Session, contender: Contender, decisions: Decisions) -> bool:
+def _order(session: Session, contender: Contender) -> tuple[SortKey, SortKey]:
+    return session.queue_order(session.queue(contender)), session.job_order(contender)
+
+
+def _is_next(
+    session: Session, turns: Turns, contender: Contender, before: tuple[SortKey, SortKey]
+) -> bool:
+    """Whether the job would have the next turn too, and the one after that."""
+    if session.panel.watches_overuse and not session.panel.allocatable:
+        return False
+    return turns.nobody_waits or _order(session, contender) == before
+
+
+def _take_turn(
+    session: Session, contender: Contender, decisions: Decisions, most: int | None
+) -> bool:
     """Whether the job wants another turn."""
     mark = session.trial.checkpoint()
-    was_ready = session.is_ready(contender)
-    left, failed = _place_all(session, contender, grow=was_ready)
-    explanation = misplaced(session, contender, failed) if failed is not None else None
+    filled = fill(session, contender, most)
+    explanation = _explained(session, contender, filled)
     deferred = session.deferred.get(contender.key)
     if deferred is not None:
         decisions.holding[contender.key] = None
         decisions.explanations[contender.key] = deferred
         return False
-    if session.is_ready(contender):
-        placements = session.trial.commit(mark)
-        if placements:
-            decisions.commits.append(Commit(contender, placements))
-        contender.waiting = left
+    if session.panel.is_ready(contender):
+        kept = session.trial.commit(mark)
+        if kept.placements:
+            decisions.commits.append(Commit(contender, kept.placements))
+        if kept.pipelined:
+            decisions.holding[contender.key] = None
+        contender.waiting = filled.left
         if explanation is not None:
             decisions.explanations[contender.key] = explanation
-        return bool(left) and not was_ready
-    if session.may_wait(contender):
+        return bool(filled.left) and filled.found > 0
+    if filled.found and session.panel.may_wait(contender):
+        contender.waiting = filled.left
         decisions.holding[contender.key] = None
-        decisions.explanations[contender.key] = _waits_for_release(contender)
+        decisions.explanations[contender.key] = waits_for_release(contender)
         return False
+    decisions.tried[contender.key] = session.trial.placements(mark)
     session.trial.rollback(mark)
+    session.panel.blocked(contender)
     if explanation is not None:
         decisions.explanations[contender.key] = explanation
     return False
 
 
-def _place_all(
-    session: Session, contender: Contender, *, grow: bool
-) -> tuple[list[Task], Task | None]:
-    """Place until the gang is complete, or to grow as many as find room.
-
-    Returns the tasks without a place, and the first one that found none.
-    """
-    left: list[Task] = []
-    first_failed: Task | None = None
-    failed_kinds: dict[TaskClass, None] = {}
-    failed_roles: dict[str, None] = {}
-    may_go_on = True
-    for batch in runs(contender.waiting):
-        kind, role = batch[0].kind, batch[0].role
-        want = len(batch)
-        if not grow:
-            if session.is_ready(contender):
-                want = 0
-            elif (enough := contender.until_ready(role)) is not None:
-                want = min(want, enough)
-        if not may_go_on or kind in failed_kinds or (role and role in failed_roles):
-            want = 0
-        found = session.place(contender, batch, want) if want else 0
-        left += batch[found:]
-        if found < want:
-            first_failed = first_failed or batch[found]
-            failed_kinds[kind] = None
-            failed_roles[role] = None
-            may_go_on = grow or _may_go_on_without(contender, failed_roles)
-    return left, first_failed
-
-
-def _may_go_on_without(contender: Contender, failed_roles: dict[str, None]) -> bool:
-    """Whether the gang can still become complete although these roles found no more room."""
-    job = contender.job
-    minimums = job.pod_group.spec.min_task_member if job.pod_group else {}
-    if job.min_member >= len(job.tasks):
-        return False
-    if job.min_member < sum(minimums.values()):
-        others = sum(task.role not in failed_roles for task in contender.waiting)
-        return contender.ready() + others >= job.min_member
-    return all(contender.ready(role) >= minimums.get(role, 0) for role in failed_roles)
-
-
-def _waits_for_release(contender: Contender) -> Explanation:
-    waiting = sum(contender.pipelined.values())
-    held = sum(contender.placed.values())
-    return Explanation(
-        Code.WAITING_FOR_RELEASE,
-        f"{held} of its pods have room, {waiting} wait for pods that are ending",
-        Unblock.CAPACITY,
-        schedulable=held,
-    )
-
-
-def runs(tasks: list[Task]) -> Iterator[list[Task]]:
-    """Tasks that follow each other and are of one class and role."""
-    batch: list[Task] = []
-    for task in tasks:
-        if batch and (task.kind is not batch[0].kind or task.role != batch[0].role):
-            yield batch
-            batch = []
-        batch.append(task)
-    if batch:
-        yield batch
+def _explained(session: Session, contender: Contender, filled: Filled) -> Explanation | None:
+    """Why some found no place; looked at before anything is taken back."""
+    if filled.refusal is not None:
+        return refused(contender, filled.refusal)
+    if filled.failed is not None:
+        return misplaced(session, contender, filled.failed)
+    if filled.refused is not None:
+        refusal = session.why_not_allowed(contender, filled.refused.kind)
+        return refused(contender, refusal) if refusal is not None else None
+    return None

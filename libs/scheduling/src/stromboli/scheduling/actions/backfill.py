@@ -3,15 +3,27 @@
 As everywhere, nothing of a gang is bound before its minimum has found a place.
 """
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from stromboli.api.scheduling import PodGroupPhase
-from stromboli.scheduling.actions.allocate import runs
+from stromboli.scheduling.actions.allocate import Args
+from stromboli.scheduling.actions.filling import runs
 from stromboli.scheduling.actions.turns import Turns
-from stromboli.scheduling.decisions import Commit, Decisions
+from stromboli.scheduling.decisions import Action, Commit, Decisions
 from stromboli.scheduling.explain import misplaced
+from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task
 from stromboli.scheduling.session import Session
 
-__all__ = ["run"]
+__all__ = ["build", "run"]
+
+NAME: Final = "backfill"
+
+
+def build(arguments: Mapping[str, Any]) -> Action:
+    read_arguments(NAME, Args, arguments)
+    return run
 
 
 def run(session: Session, decisions: Decisions) -> None:
@@ -22,8 +34,8 @@ def run(session: Session, decisions: Decisions) -> None:
             for contender in session.contenders.values()
             if contender.best_effort
             and contender.phase != PodGroupPhase.PENDING
-            and contender.key not in decisions.holding
-            and session.invalid(contender) is None
+            and (contender.key not in decisions.holding or session.panel.is_ready(contender))
+            and session.panel.invalid(contender) is None
         ),
     )
     while (contender := turns.pop()) is not None:
@@ -36,10 +48,10 @@ def run(session: Session, decisions: Decisions) -> None:
         explanation = misplaced(session, contender, left[0]) if left else None
         if explanation is not None:
             decisions.explanations.setdefault(contender.key, explanation)
-        if session.is_ready(contender):
-            placements = session.trial.commit(mark)
-            if placements:
-                decisions.commits.append(Commit(contender, placements))
+        if session.panel.is_ready(contender):
+            kept = session.trial.commit(mark)
+            if kept.placements:
+                decisions.commits.append(Commit(contender, kept.placements))
         else:
             session.trial.rollback(mark)
         contender.best_effort = left

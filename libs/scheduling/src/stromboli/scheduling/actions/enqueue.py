@@ -3,13 +3,30 @@
 A PodGroup that does not say what it needs is admitted at once, as in Volcano.
 """
 
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.actions.turns import Turns
-from stromboli.scheduling.decisions import Decisions
-from stromboli.scheduling.explain import not_admitted
+from stromboli.scheduling.decisions import Action, Decisions
+from stromboli.scheduling.explain import not_admitted, waits_behind
+from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.session import Session
 
-__all__ = ["run"]
+__all__ = ["build", "run"]
+
+NAME: Final = "enqueue"
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Takes none."""
+
+
+def build(arguments: Mapping[str, Any]) -> Action:
+    read_arguments(NAME, Args, arguments)
+    return run
 
 
 def run(session: Session, decisions: Decisions) -> None:
@@ -19,10 +36,14 @@ def run(session: Session, decisions: Decisions) -> None:
     )
     while (contender := turns.pop()) is not None:
         if contender.job.min_resources:
-            refusal = session.enqueue_refusal(contender)
+            refusal = session.panel.enqueue_refusal(contender)
             if refusal is not None:
                 explanation = not_admitted(session, contender, refusal)
                 decisions.explanations[contender.key] = explanation
+                if session.queue(contender).strict_order:
+                    for left in turns.leave(contender):
+                        decisions.explanations[left.key] = waits_behind(left, contender)
                 continue
+        session.panel.enqueued(contender)
         contender.phase = PodGroupPhase.INQUEUE
         decisions.admitted.append(contender)

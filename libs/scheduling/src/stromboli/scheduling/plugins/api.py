@@ -2,40 +2,71 @@
 
 Which ones a plugin has is found out by its methods, once, when the scheduler is configured.
 Orders are sort keys, smaller first. Masks and scores are arrays over nodes. A plugin never
-changes what it is shown; what it remembers of a cycle begins anew with `opened`.
+changes what it is shown; what it remembers of a cycle begins anew with `opened`, and everything
+that a cycle tried and did not keep has been taken back through the listeners by then.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.nodes import NodeTable
-from stromboli.scheduling.pods import TaskClass
+from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.queues import QueueInfo
-from stromboli.scheduling.resources import Amounts, BoolPerNode, FloatPerNode, IntVector
+from stromboli.scheduling.resources import (
+    Amounts,
+    BoolPerNode,
+    FloatPerNode,
+    IntVector,
+    added,
+)
 
 if TYPE_CHECKING:
+    from stromboli.scheduling.neighbours import Neighbours
     from stromboli.scheduling.session import Session
+    from stromboli.scheduling.trial import Eviction, Placement
 
 __all__ = [
+    "Allocatable",
+    "Blocked",
     "Build",
+    "Claim",
+    "Closed",
+    "Company",
+    "CompanyScore",
     "Enqueueable",
+    "Enqueued",
+    "Evictable",
     "Filter",
+    "FirstTurn",
     "JobOrder",
     "JobPipelined",
     "JobReady",
+    "JobStarving",
     "JobValid",
     "NodeState",
     "Opened",
+    "Overused",
     "PlacementListener",
     "Plugin",
+    "PreFilter",
+    "Preemptable",
+    "Preemptive",
+    "Protector",
+    "Preference",
+    "QueueFilter",
     "QueueOrder",
+    "QueuePreference",
+    "Reclaimable",
     "Refusal",
     "Score",
     "SortKey",
+    "TaskOrder",
     "Verdict",
+    "VictimQueueOrder",
+    "VictimTasks",
     "Vote",
 ]
 
@@ -57,6 +88,10 @@ class Refusal:
     reason: str
     message: str
     short_by: Amounts = ()
+    code: str = ""
+    """The reason in our words (`explain.Code`), where the asker can't know it."""
+    sentence: str = ""
+    """For people: who refuses, short of what, and who has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +100,25 @@ class Verdict:
 
     reason: str
     passes: BoolPerNode
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who wants others to make room: one pod of a job, or for whole gangs several."""
+
+    contender: Contender
+    tasks: tuple[Task, ...]
+
+    @property
+    def task(self) -> Task:
+        return self.tasks[0]
+
+    @property
+    def request(self) -> Amounts:
+        """Of all its pods together."""
+        if len(self.tasks) == 1:
+            return self.tasks[0].kind.request
+        return added(task.kind.request for task in self.tasks)
 
 
 class NodeState(Protocol):
@@ -80,6 +134,7 @@ class NodeState(Protocol):
     def used(self, resource: str) -> IntVector: ...
 
 
+@runtime_checkable
 class Plugin(Protocol):
     """Any plugin."""
 
@@ -94,11 +149,37 @@ class _Builder(Protocol):
     def __call__(self, arguments: Mapping[str, Any], /) -> Plugin: ...
 
 
+# A cycle begins and ends.
+
+
 @runtime_checkable
 class Opened(Protocol):
     """Looks at the cluster when a cycle begins."""
 
     def opened(self, session: "Session") -> None: ...
+
+
+@runtime_checkable
+class Closed(Protocol):
+    """Looks at what a cycle decided when it is over."""
+
+    def closed(self, session: "Session") -> None: ...
+
+
+@runtime_checkable
+class PlacementListener(Protocol):
+    """Keeps account of what a trial does, and undoes when the trial is rolled back."""
+
+    def placed(self, placement: "Placement") -> None: ...
+
+    def withdrawn(self, placement: "Placement") -> None: ...
+
+    def evicted(self, eviction: "Eviction") -> None: ...
+
+    def restored(self, eviction: "Eviction") -> None: ...
+
+
+# Orders: the first difference over all plugins decides.
 
 
 @runtime_checkable
@@ -109,6 +190,23 @@ class JobOrder(Protocol):
 @runtime_checkable
 class QueueOrder(Protocol):
     def queue_order(self, queue: QueueInfo) -> SortKey: ...
+
+
+@runtime_checkable
+class TaskOrder(Protocol):
+    """Among the pods of one job."""
+
+    def task_order(self, task: Task) -> SortKey: ...
+
+
+@runtime_checkable
+class VictimQueueOrder(Protocol):
+    """Which queue gives way first; without an opinion it is the last by `queue_order`."""
+
+    def victim_queue_order(self, queue: QueueInfo, claimant: QueueInfo) -> SortKey: ...
+
+
+# Jobs.
 
 
 @runtime_checkable
@@ -133,14 +231,118 @@ class JobPipelined(Protocol):
 
 
 @runtime_checkable
-class Enqueueable(Protocol):
-    """May the job's pods be created? Decided tier by tier; all are told of those that may."""
+class JobStarving(Protocol):
+    """May the job take from others? The first tier with an opinion decides, by all in it."""
 
-    def enqueueable(self, contender: Contender) -> Vote: ...
+    def job_starving(self, contender: Contender) -> bool: ...
+
+
+@runtime_checkable
+class Blocked(Protocol):
+    """Is told of jobs whose turn passed without their finding a place."""
+
+    def blocked(self, contender: Contender) -> None: ...
+
+
+@runtime_checkable
+class Enqueueable(Protocol):
+    """May the job's pods be created? Decided tier by tier; a refusal is a vote against."""
+
+    def enqueueable(self, contender: Contender) -> Vote | Refusal: ...
+
+
+@runtime_checkable
+class Enqueued(Protocol):
+    """Is told of every job that was admitted, by whatever votes."""
 
     def enqueued(self, contender: Contender) -> None: ...
 
-    def refusal(self, contender: Contender) -> Refusal: ...
+
+@runtime_checkable
+class FirstTurn(Protocol):
+    """Has the job a claim to the first turn, before all queues? One that says so is enough."""
+
+    def comes_first(self, contender: Contender) -> bool: ...
+
+
+# Queues.
+
+
+@runtime_checkable
+class Overused(Protocol):
+    """One that says so is enough: then the queue gets nothing more in this cycle."""
+
+    def overused(self, queue: QueueInfo) -> bool: ...
+
+
+@runtime_checkable
+class Allocatable(Protocol):
+    """How many more pods of one class a queue may take; the smallest answer counts."""
+
+    def how_many(
+        self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int
+    ) -> int: ...
+
+    def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
+        """Asked only after `how_many` was less than wanted."""
+        ...
+
+
+@runtime_checkable
+class Preemptive(Protocol):
+    """May the queue take this much from other queues? All must agree."""
+
+    def preemptive(self, queue: QueueInfo, claim: Claim) -> bool: ...
+
+
+# Victims. None abstains; an empty answer is a veto in its tier.
+
+
+@runtime_checkable
+class Preemptable(Protocol):
+    """Who may give way to a pod of the same queue."""
+
+    def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task] | None: ...
+
+
+@runtime_checkable
+class Reclaimable(Protocol):
+    """Who may give way to a pod of another queue."""
+
+    def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task] | None: ...
+
+
+@runtime_checkable
+class Evictable(Protocol):
+    """Who may give way to a whole gang, of the same queue or of another (`reclaiming`)."""
+
+    def evictable(
+        self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
+    ) -> Sequence[Task] | None: ...
+
+
+@runtime_checkable
+class Protector(Protocol):
+    """Keeps pods from being asked at all, whatever the tiers say; one is enough."""
+
+    def may_go(self, task: Task) -> bool: ...
+
+
+@runtime_checkable
+class VictimTasks(Protocol):
+    """Who should go for its own sake (`shuffle`); the first tier that names any decides."""
+
+    def victims(self, running: Sequence[Task]) -> Sequence[Task]: ...
+
+
+# Nodes.
+
+
+@runtime_checkable
+class PreFilter(Protocol):
+    """Refuses a class of pods before any node is looked at."""
+
+    def hopeless(self, contender: Contender, kind: TaskClass) -> Refusal | None: ...
 
 
 @runtime_checkable
@@ -158,9 +360,41 @@ class Score(Protocol):
 
 
 @runtime_checkable
-class PlacementListener(Protocol):
-    """Keeps account of what a trial does, and undoes when the trial is rolled back."""
+class Preference(Protocol):
+    """How much a class likes each node, whatever stands there; None where it does not care."""
 
-    def placed(self, contender: Contender, request: Amounts, count: int) -> None: ...
+    def preferences(
+        self, kind: TaskClass, nodes: NodeTable, feasible: BoolPerNode
+    ) -> FloatPerNode | None: ...
 
-    def withdrawn(self, contender: Contender, request: Amounts, count: int) -> None: ...
+
+@runtime_checkable
+class QueueFilter(Protocol):
+    """Which nodes are out of the question for the jobs of a queue."""
+
+    def feasible_in(self, queue: QueueInfo, kind: TaskClass, nodes: NodeTable) -> list[Verdict]: ...
+
+
+@runtime_checkable
+class QueuePreference(Protocol):
+    """How much the jobs of a queue like each node."""
+
+    def preferences_in(
+        self, queue: QueueInfo, kind: TaskClass, nodes: NodeTable
+    ) -> FloatPerNode | None: ...
+
+
+@runtime_checkable
+class Company(Protocol):
+    """Which nodes a pod can't share with those that stand there, or were just placed there."""
+
+    def tolerable(self, task: Task, neighbours: "Neighbours") -> list[Verdict]: ...
+
+
+@runtime_checkable
+class CompanyScore(Protocol):
+    """How much a pod likes its neighbours on each node."""
+
+    def sociability(
+        self, task: Task, neighbours: "Neighbours", feasible: BoolPerNode
+    ) -> FloatPerNode | None: ...

@@ -1,17 +1,20 @@
-"""A gang starts whole or not at all.
+"""A gang starts whole or not at all, and is not cut below its minimum to make room for others.
 
-Ready means: as many pods as the PodGroup's minimum hold a place or have finished, and as many
-of each role as the role's minimum. Until then nothing of the gang is bound.
+Ready means: as many pods as the PodGroup's minimum hold a place or have finished, as many of
+each role as the role's minimum, and as many whole sub-groups as its policies ask for. Until then
+nothing of the gang is bound.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from stromboli.scheduling.jobs import Contender
-from stromboli.scheduling.plugins.api import Refusal, SortKey, Vote
+from stromboli.scheduling.jobs import VALID, Contender
+from stromboli.scheduling.plugins.api import Claim, Refusal, SortKey, Vote
 from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.pods import JobKey, Task
+from stromboli.scheduling.session import Session
 
 NAME: Final = "gang"
 
@@ -27,6 +30,12 @@ class Gang:
     """Holds jobs to their minimum."""
 
     name = NAME
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    def opened(self, session: Session) -> None:
+        self._session = session
 
     def job_order(self, contender: Contender) -> SortKey:
         """A gang that is not complete yet comes before the extras of one that is."""
@@ -45,6 +54,11 @@ class Gang:
             return Refusal(
                 NOT_ENOUGH_OF_TASK, "Not enough valid pods of each task for gang-scheduling"
             )
+        grouping = job.grouping
+        if grouping is not None and grouping.missing(grouping.count(job.in_status(*VALID))):
+            return Refusal(
+                NOT_ENOUGH_OF_TASK, "Not enough valid subGroups of each task for gang-scheduling"
+            )
         return None
 
     def job_ready(self, contender: Contender) -> bool:
@@ -52,6 +66,37 @@ class Gang:
 
     def job_pipelined(self, contender: Contender) -> Vote:
         return Vote.PERMIT if contender.is_pipelined else Vote.REJECT
+
+    def job_starving(self, contender: Contender) -> bool:
+        return contender.is_starving
+
+    def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task]:
+        return self._to_spare(candidates)
+
+    def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task]:
+        return self._to_spare(candidates)
+
+    def evictable(
+        self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
+    ) -> Sequence[Task]:
+        """Those who take whole gangs have made up their minds about gangs."""
+        return candidates
+
+    def _to_spare(self, candidates: Sequence[Task]) -> list[Task]:
+        """Of each gang as many as it has beyond its minimum, the first ones."""
+        if self._session is None:
+            return []
+        spare: dict[JobKey, int] = {}
+        found: list[Task] = []
+        for victim in candidates:
+            left = spare.get(victim.job)
+            if left is None:
+                contender = self._session.contender(victim.job)
+                left = contender.ready() - contender.job.min_member
+            if left > 0:
+                found.append(victim)
+            spare[victim.job] = left - 1
+        return found
 
 
 def build(arguments: Mapping[str, Any]) -> Gang:

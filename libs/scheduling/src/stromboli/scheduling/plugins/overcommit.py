@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from stromboli.api.scheduling import PodGroupPhase
-from stromboli.scheduling.jobs import ALLOCATED, Contender
+from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Refusal, Vote
 from stromboli.scheduling.plugins.arguments import read_arguments
-from stromboli.scheduling.resources import PODS, Amounts, added
+from stromboli.scheduling.resources import PODS, Amounts
 from stromboli.scheduling.session import Session
 
 NAME: Final = "overcommit"
@@ -43,19 +43,18 @@ class Overcommit:
         self._session, self._counted = session, False
         self._idle, self._inqueue = {}, {}
 
-    def enqueueable(self, contender: Contender) -> Vote:
+    def enqueueable(self, contender: Contender) -> Vote | Refusal:
         self._count_once()
-        return Vote.REJECT if self._short_by(contender) else Vote.PERMIT
-
-    def enqueued(self, contender: Contender) -> None:
-        self._count(contender.job.min_resources)
-
-    def refusal(self, contender: Contender) -> Refusal:
         short_by = self._short_by(contender)
+        if not short_by:
+            return Vote.PERMIT
         overused = ", ".join(f"overused {name}" for name, _ in short_by)
         return Refusal(
             "NotEnoughResources", f"resource in cluster is overused: {overused}", short_by
         )
+
+    def enqueued(self, contender: Contender) -> None:
+        self._count(contender.job.min_resources)
 
     def _count_once(self) -> None:
         """Most cycles admit nobody; only those that do need the sums."""
@@ -85,14 +84,13 @@ class Overcommit:
 def _still_wanted(contender: Contender) -> Amounts:
     """What an admitted job has a claim to and does not use yet."""
     job = contender.job
-    if job.phase == PodGroupPhase.INQUEUE and not job.count(*ALLOCATED):
+    if job.phase == PodGroupPhase.INQUEUE and not job.allocated and not job.gated:
         return job.min_resources
-    held = dict(added(task.kind.request for task in job.in_status(*ALLOCATED)))
-    return tuple(
-        (name, units - held.get(name, 0))
+    wanted = (
+        (name, units - job.allocated.get(name, 0) - job.gated.get(name, 0))
         for name, units in job.min_resources
-        if units > held.get(name, 0)
     )
+    return tuple((name, units) for name, units in wanted if units > 0)
 
 
 def build(arguments: Mapping[str, Any]) -> Overcommit:

@@ -1,0 +1,126 @@
+"""What a job could give up: first the pods it can do without, then everything it has here.
+
+A gang that loses one pod too many stops, so what it would still hold is wasted. Pods beyond its
+minimum are therefore one bundle, taken first; all its others are a second one, taken together or
+not at all.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stromboli.scheduling.jobs import READY, Contender
+from stromboli.scheduling.pods import Task
+from stromboli.scheduling.resources import PODS, Amounts, added
+from stromboli.scheduling.subgroups import GroupKey
+
+__all__ = ["Bundle", "bundles_of", "filtered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Pods of one job that go together."""
+
+    contender: Contender
+    tasks: tuple[Task, ...]
+    is_safe: bool
+    """Whether the job goes on without them."""
+    lost: Amounts
+    """What its job stops using when they go: for a whole gang, all that it has."""
+
+    def worth(self, need: Amounts) -> float:
+        """How much of what is needed it gives, for how much of that is lost."""
+        given = _measured(added(task.kind.request for task in self.tasks), need, capped=True)
+        lost = _measured(self.lost, need, capped=False)
+        return given / lost if lost else math.inf
+
+
+def bundles_of(contender: Contender, candidates: Sequence[Task], *, whole: bool) -> list[Bundle]:
+    """At most two: what the job can spare, and if `whole`, the rest."""
+    ordered = sorted(candidates, key=lambda task: (task.priority, task.uid))
+    safe = _spare(contender, ordered)
+    chosen = {task.uid for task in safe}
+    rest = tuple(task for task in ordered if task.uid not in chosen)
+    found: list[Bundle] = []
+    if safe:
+        lost = added(task.kind.request for task in safe)
+        found.append(Bundle(contender, tuple(safe), is_safe=True, lost=lost))
+    if rest and whole:
+        everything = added(task.kind.request for task in contender.job.tasks.values())
+        found.append(Bundle(contender, rest, is_safe=False, lost=everything))
+    return found
+
+
+def _spare(contender: Contender, ordered: list[Task]) -> list[Task]:
+    job = contender.job
+    surplus = contender.ready() - job.min_member
+    if surplus < 0:
+        return ordered  # it does not run as a gang any more
+    roles = {role: contender.ready(role) - least for role, least in job.role_minimums.items()}
+    groups = _Groups(contender)
+    found: list[Task] = []
+    for task in ordered:
+        if surplus <= 0:
+            break
+        if roles.get(task.role, 1) <= 0 or not groups.may_lose(task):
+            continue
+        surplus -= 1
+        if task.role in roles:
+            roles[task.role] -= 1
+        groups.lose(task)
+        found.append(task)
+    return found
+
+
+class _Groups:
+    """How many whole sub-groups of each policy a gang has beyond what it needs."""
+
+    def __init__(self, contender: Contender) -> None:
+        self._grouping = grouping = contender.job.grouping
+        self._broken: dict[GroupKey, None] = {}
+        self._surplus: list[int] = []
+        if grouping is not None:
+            counts = grouping.count(contender.job.in_status(*READY))
+            self._surplus = [
+                sum(
+                    of == number and ready >= grouping.size((of, values))
+                    for (of, values), ready in counts.items()
+                )
+                - (policy.min_sub_groups or 0)
+                for number, policy in enumerate(grouping.policies)
+            ]
+
+    def may_lose(self, task: Task) -> bool:
+        key = self._grouping.of(task) if self._grouping else None
+        return key is None or key in self._broken or self._surplus[key[0]] > 0
+
+    def lose(self, task: Task) -> None:
+        key = self._grouping.of(task) if self._grouping else None
+        if key is not None and key not in self._broken:
+            self._broken[key] = None
+            self._surplus[key[0]] -= 1
+
+
+def filtered(bundles: Iterable[Bundle], may_go: Sequence[Task]) -> list[Bundle]:
+    """A gang of which somebody has to stay is left alone; what can be spared may shrink."""
+    named = {task.uid for task in may_go}
+    found: list[Bundle] = []
+    for bundle in bundles:
+        left = tuple(task for task in bundle.tasks if task.uid in named)
+        if len(left) == len(bundle.tasks):
+            found.append(bundle)
+        elif left and bundle.is_safe:
+            lost = added(task.kind.request for task in left)
+            found.append(replace(bundle, tasks=left, lost=lost))
+    return found
+
+
+def _measured(amounts: Amounts, need: Amounts, *, capped: bool) -> float:
+    """Amounts in units of what is needed, added up."""
+    have = dict(amounts)
+    total = 0.0
+    for name, units in need:
+        if name != PODS and units:
+            part = have.get(name, 0) / units
+            total += min(part, 1.0) if capped else part
+    return total

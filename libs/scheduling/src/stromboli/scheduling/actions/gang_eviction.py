@@ -1,0 +1,200 @@
+"""Make room for whole gangs, at the cost of pods that others can spare or of whole gangs.
+
+For each job a plan is sought: bundles of victims, one after the other, until all that the job
+needs could wait for the room. What was tried and did not suffice is taken back. `gangpreempt`
+takes from jobs of lower priority in the same queue, `gangreclaim` from other queues.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from stromboli.api.wellknown import PREEMPTABLE
+from stromboli.scheduling.actions.bundles import Bundle, bundles_of, filtered
+from stromboli.scheduling.actions.filling import runs
+from stromboli.scheduling.actions.making_room import conclude, starving
+from stromboli.scheduling.actions.reclaim import others_reclaimable
+from stromboli.scheduling.actions.tenancy import Tenancy
+from stromboli.scheduling.actions.turns import Turns
+from stromboli.scheduling.decisions import Action, Decisions
+from stromboli.scheduling.jobs import Contender, Job
+from stromboli.scheduling.plugins.api import Claim, SortKey
+from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.pods import Task, TaskStatus
+from stromboli.scheduling.session import Session
+
+__all__ = ["build_gangpreempt", "build_gangreclaim"]
+
+GANGPREEMPT: Final = "gangpreempt"
+GANGRECLAIM: Final = "gangreclaim"
+
+
+class Args(msgspec.Struct, frozen=True):
+    """By Volcano's names."""
+
+    max_domains: int = msgspec.field(default=8, name="maxDomains")
+    whole: bool = msgspec.field(default=True, name="allowWholeBundle")
+
+
+def build_gangpreempt(arguments: Mapping[str, Any]) -> Action:
+    args = read_arguments(GANGPREEMPT, Args, arguments)
+    return partial(_run, action=GANGPREEMPT, args=args)
+
+
+def build_gangreclaim(arguments: Mapping[str, Any]) -> Action:
+    args = read_arguments(GANGRECLAIM, Args, arguments)
+    return partial(_run, action=GANGRECLAIM, args=args)
+
+
+def _run(session: Session, decisions: Decisions, *, action: str, args: Args) -> None:
+    candidates = starving(session)
+    if not candidates:
+        return
+    session.expect_releases()
+    evicting = _Evicting(session, decisions, Tenancy(session), action, args)
+    turns = Turns(session, candidates)
+    while (contender := turns.pop()) is not None:
+        if evicting.reclaiming and session.panel.overused(session.queue(contender)):
+            turns.leave(contender)
+        else:
+            evicting.for_job(contender)
+
+
+@dataclass(slots=True)
+class _Evicting:
+    session: Session
+    decisions: Decisions
+    tenancy: Tenancy
+    action: str
+    args: Args
+
+    @property
+    def reclaiming(self) -> bool:
+        return self.action == GANGRECLAIM
+
+    def for_job(self, contender: Contender) -> None:
+        session = self.session
+        wanted = _needed(contender)
+        if not wanted or not all(task.may_preempt for task in wanted):
+            return
+        claim = Claim(contender, tuple(wanted))
+        if self.reclaiming and not session.panel.preemptive(session.queue(contender), claim):
+            return
+        bundles = self._bundles(claim)
+        need = session.nodes.resources.vector(claim.request)
+        mark = session.trial.checkpoint()
+        free = np.maximum(session.trial.future, 0).sum(axis=1)[: len(need)]
+        for bundle in bundles:
+            for task in bundle.tasks:
+                if not session.panel.may_go(task):
+                    session.trial.rollback(mark)
+                    return
+                vector = self.tenancy.vector(task.kind)
+                free[: len(vector)] += vector[: len(free)]
+                session.evict(task, claimant=contender, action=self.action)
+            if (need <= free).all():
+                left = self._place(contender)
+                if left is not None:
+                    conclude(self.decisions, contender, session.trial.commit(mark), left)
+                    return
+        session.trial.rollback(mark)
+
+    def _place(self, contender: Contender) -> list[Task] | None:
+        """The pods that are not needed, once all others wait for a node; None if some can't."""
+        session = self.session
+        mark = session.trial.checkpoint()
+        left: list[Task] = []
+        placed = False
+        for batch in runs(contender.waiting):
+            want = len(batch)
+            if placed and session.panel.may_wait(contender) and contender.is_pipelined:
+                want = 0
+            elif not contender.job.role_minimums and contender.job.grouping is None:
+                short = contender.job.min_member - contender.ready_or_pipelined()
+                want = min(want, max(short, 0 if placed else 1))
+            want = min(want, session.allowed(contender, batch[0].kind, want)) if want else 0
+            found = session.choosing.place(contender, batch[:want], pipelined=True) if want else 0
+            placed = placed or found > 0
+            left += batch[found:]
+        if placed and session.panel.may_wait(contender):
+            return [*left, *contender.best_effort]
+        session.trial.rollback(mark)
+        return None
+
+    def _bundles(self, claim: Claim) -> list[Bundle]:
+        session = self.session
+        by_job: dict[tuple[str, str], list[Task]] = {}
+        eligible = self._eligible(claim.contender)
+        for task in self.tenancy.everyone():
+            if eligible(task):
+                by_job.setdefault(task.job, []).append(task)
+        bundles = [
+            bundle
+            for key, tasks in by_job.items()
+            for bundle in bundles_of(session.contender(key), tasks, whole=self.args.whole)
+        ]
+        bundles = self._ordered(bundles, claim)
+        flat = [task for bundle in bundles for task in bundle.tasks]
+        may_go = session.panel.evictable(claim, flat, reclaiming=self.reclaiming) if flat else []
+        return self._ordered(filtered(bundles, may_go), claim)
+
+    def _ordered(self, bundles: Sequence[Bundle], claim: Claim) -> list[Bundle]:
+        session, need = self.session, claim.request
+        ordered = sorted(
+            bundles,
+            key=lambda b: (-b.worth(need), b.contender.job.uid, b.tasks[0].uid),
+        )
+        if self.reclaiming:
+            ordered.sort(key=lambda b: session.queue_order_of(b.contender.queue), reverse=True)
+            ordered.sort(key=self._victim_order(claim))
+        else:
+            ordered.sort(key=lambda b: session.job_preference(b.contender), reverse=True)
+        ordered.sort(key=lambda b: not b.is_safe)
+        return ordered
+
+    def _victim_order(self, claim: Claim) -> Callable[[Bundle], SortKey]:
+        session = self.session
+        claimant = session.queue(claim.contender)
+        return lambda bundle: tuple(
+            plugin.victim_queue_order(session.queue(bundle.contender), claimant)
+            for plugin in session.panel.victim_queue_order
+        )
+
+    def _eligible(self, contender: Contender) -> Callable[[Task], bool]:
+        session = self.session
+        if self.reclaiming:
+            queues = frozenset(others_reclaimable(session, contender.queue))
+            return lambda task: (
+                task.status is TaskStatus.RUNNING
+                and session.contender(task.job).queue in queues
+                and _may_be_broken(session.jobs[task.job])
+            )
+        priority, queue = contender.job.priority, contender.queue
+        return lambda task: (
+            session.jobs[task.job].priority < priority
+            and session.contender(task.job).queue == queue
+            and _may_be_broken(session.jobs[task.job])
+        )
+
+
+def _needed(contender: Contender) -> list[Task]:
+    """The pods that must find a place: those missing from the minimum, else the next one."""
+    job = contender.job
+    if job.role_minimums or job.grouping is not None:
+        return contender.waiting
+    short = job.min_member - contender.ready_or_pipelined()
+    return contender.waiting[: max(short, 1)]
+
+
+def _may_be_broken(job: Job) -> bool:
+    """A PodGroup may say that it is not to be preempted; by default it may be."""
+    pod_group = job.pod_group
+    if pod_group is None:
+        return False
+    metadata = pod_group.metadata
+    said = metadata.annotations.get(PREEMPTABLE) or metadata.labels.get(PREEMPTABLE, "")
+    return said.lower() != "false"

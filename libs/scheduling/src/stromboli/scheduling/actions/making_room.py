@@ -1,0 +1,151 @@
+"""Make room for one pod on one node: who must go, and not one more than that.
+
+Victims go one after the other until the pod fits; then those who turn out not to have been in
+the way are spared again, the most important first. The pod never binds at once: it waits where
+the room comes free.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stromboli.api.scheduling import PodGroupPhase
+from stromboli.scheduling.actions.tenancy import Tenancy
+from stromboli.scheduling.decisions import Claimed, Decisions
+from stromboli.scheduling.explain import waits_for_release, waits_for_victims
+from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.plugins.api import Claim
+from stromboli.scheduling.pods import Task, TaskStatus
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.trial import Eviction, Kept
+
+__all__ = ["Room", "conclude", "is_for_allocate", "spare", "starving", "waits_for_its_node"]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One attempt to place one pod on one node at the cost of others."""
+
+    session: Session
+    tenancy: Tenancy
+    claim: Claim
+    slot: int
+    action: str
+
+    def fits(self) -> bool:
+        contender, task = self.claim.contender, self.claim.task
+        choosing = self.session.choosing
+        return (
+            self.session.allowed(contender, task.kind, 1) > 0
+            and choosing.outlook(contender, task.kind).later[self.slot] > 0
+            and bool(choosing.admits(contender, task)[self.slot])
+        )
+
+    def make(self, choose: Callable[[], Sequence[Task]]) -> bool:
+        """Whether the pod waits for this node now; if not, nothing has changed."""
+        mark = self.session.trial.checkpoint()
+        if not self.fits():
+            victims = choose()
+            if not self._enough(victims) or not self._evict(victims):
+                self.session.trial.rollback(mark)
+                return False
+        contender, task = self.claim.contender, self.claim.task
+        if self.session.choosing.place_at(contender, task, self.slot, later=True):
+            return True
+        self.session.trial.rollback(mark)
+        return False
+
+    def _enough(self, victims: Iterable[Task]) -> bool:
+        """Whether there would be room if all of them went."""
+        request = self.tenancy.vector(self.claim.task.kind)
+        room = self.session.trial.future[: len(request), self.slot].copy()
+        for victim in victims:
+            vector = self.tenancy.vector(victim.kind)
+            room[: len(vector)] += vector[: len(room)]
+        rows = np.flatnonzero(request)
+        return bool((room[rows] >= request[rows]).all())
+
+    def _evict(self, victims: Sequence[Task]) -> bool:
+        gone: list[Eviction] = []
+        for victim in victims:
+            if not self.session.panel.may_go(victim):
+                return False
+            gone.append(
+                self.session.evict(victim, claimant=self.claim.contender, action=self.action)
+            )
+            if self.fits():
+                break
+        else:
+            return False
+        for eviction in reversed(gone[:-1]):
+            self.session.trial.restore(eviction)
+            if not self.fits():
+                self.session.trial.evict(eviction)
+        return True
+
+
+def starving(session: Session) -> list[Contender]:
+    """Jobs that may ask others to make room, among those that are looked at."""
+    return [
+        contender
+        for contender in session.contenders.values()
+        if contender.phase != PodGroupPhase.PENDING
+        and contender.key not in session.deferred
+        and (contender.waiting or contender.best_effort)
+        and session.panel.invalid(contender) is None
+        and session.panel.is_starving(contender)
+    ]
+
+
+def waits_for_its_node(session: Session, task: Task) -> bool:
+    """Whether others are ending already on the node that was named for it."""
+    node = session.nominated.get(task.uid)
+    return node is not None and any(
+        tenant.status is TaskStatus.RELEASING and tenant.priority < task.priority
+        for tenant in session.tenants(node)
+    )
+
+
+def is_for_allocate(session: Session, action: str, mark: int) -> bool:
+    """Whether nobody has to go, and `allocate`, which can bind at once, has its turn later."""
+    order = session.actions
+    later = "allocate" in order and order.index("allocate") > order.index(action)
+    return later and not session.trial.evictions(mark)
+
+
+def spare(session: Session, claimant: Contender, mark: int) -> None:
+    """Later victims of a job's pods may have made earlier ones needless."""
+    trial = session.trial
+    placements = trial.placements(mark)
+    for eviction in reversed(trial.evictions(mark)):
+        if any(session.choosing.neighbours.concerns(p.tasks[0]) for p in placements):
+            return
+        trial.restore(eviction)
+        in_the_way = bool((trial.future[:, eviction.slot] < 0).any())
+        if not in_the_way and session.panel.allocatable:
+            in_the_way = not _within_limits(session, claimant, mark)
+        if in_the_way:
+            trial.evict(eviction)
+
+
+def _within_limits(session: Session, claimant: Contender, mark: int) -> bool:
+    """Whether the queue may have what the job was given, victims that were spared included."""
+    last = session.trial.placements(mark)[-1]
+    with session.trial.without(last):
+        number = len(last.tasks)
+        return session.allowed(claimant, last.kind, number) >= number
+
+
+def conclude(decisions: Decisions, contender: Contender, kept: Kept, left: list[Task]) -> None:
+    """Note what was decided for a job that others make room for."""
+    decisions.holding[contender.key] = None
+    best_effort = {task.uid for task in left if task.kind.is_best_effort}
+    contender.waiting = [task for task in left if task.uid not in best_effort]
+    contender.best_effort = [task for task in left if task.uid in best_effort]
+    if kept.evictions:
+        decisions.claims.append(Claimed(contender, kept.evictions, kept.pipelined))
+        victims = [eviction.task for eviction in kept.evictions]
+        decisions.explanations[contender.key] = waits_for_victims(contender, victims)
+    else:
+        decisions.explanations[contender.key] = waits_for_release(contender)

@@ -1,0 +1,115 @@
+"""Let queues that have less than their share take room back from those that have more.
+
+As in preempt, nothing of a job is taken unless its whole minimum can wait for the room. Nodes
+are not scored: the first by name where it can be done is taken, as in Volcano.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from stromboli.scheduling.actions.allocate import Args
+from stromboli.scheduling.actions.making_room import (
+    Room,
+    conclude,
+    is_for_allocate,
+    spare,
+    starving,
+)
+from stromboli.scheduling.actions.tenancy import Tenancy, in_victim_order
+from stromboli.scheduling.actions.turns import Turns
+from stromboli.scheduling.decisions import Action, Decisions
+from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.plugins.api import Claim
+from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.pods import Task, TaskClass, TaskStatus
+from stromboli.scheduling.session import Session
+
+__all__ = ["build", "others_reclaimable"]
+
+NAME: Final = "reclaim"
+
+
+def build(arguments: Mapping[str, Any]) -> Action:
+    read_arguments(NAME, Args, arguments)
+
+    def run(session: Session, decisions: Decisions) -> None:
+        candidates = starving(session)
+        if candidates:
+            session.expect_releases()
+            _Reclaiming(session, decisions, Tenancy(session)).run(candidates)
+
+    return run
+
+
+def others_reclaimable(session: Session, own: str) -> list[str]:
+    """Queues that something may be taken back from."""
+    return [name for name, queue in session.queues.items() if name != own and queue.reclaimable]
+
+
+@dataclass(slots=True)
+class _Reclaiming:
+    session: Session
+    decisions: Decisions
+    tenancy: Tenancy
+
+    def run(self, candidates: list[Contender]) -> None:
+        turns = Turns(self.session, candidates)
+        while (contender := turns.pop()) is not None:
+            if self.session.panel.overused(self.session.queue(contender)):
+                turns.leave(contender)
+            else:
+                self._for_job(contender)
+
+    def _for_job(self, contender: Contender) -> None:
+        session = self.session
+        mark = session.trial.checkpoint()
+        left: list[Task] = []
+        failed: dict[TaskClass, None] = {}
+        queues = others_reclaimable(session, contender.queue)
+        for task in [*contender.waiting, *contender.best_effort]:
+            done = not session.panel.is_starving(contender) or task.kind in failed
+            if done or not self._reclaim(contender, task, queues):
+                left.append(task)
+                if not done:
+                    failed[task.kind] = None
+        if (
+            not session.trial.placements(mark)
+            or not session.panel.may_wait(contender)
+            or is_for_allocate(session, NAME, mark)
+        ):
+            session.trial.rollback(mark)
+            return
+        spare(session, contender, mark)
+        conclude(self.decisions, contender, session.trial.commit(mark), left)
+
+    def _reclaim(self, contender: Contender, task: Task, queues: list[str]) -> bool:
+        session = self.session
+        claim = Claim(contender, (task,))
+        if (
+            not task.may_preempt
+            or not session.panel.preemptive(session.queue(contender), claim)
+            or session.hopeless(contender, task.kind) is not None
+        ):
+            return False
+        outlook = session.choosing.outlook(contender, task.kind)
+        slots = np.flatnonzero(outlook.feasible)
+        slots = self.tenancy.promising(slots, outlook.vector, queues)
+        eligible = self._eligible(queues)
+
+        def victims(slot: int) -> list[Task]:
+            ordered = in_victim_order(session, self.tenancy.at(slot, eligible), contender.queue)
+            return session.panel.reclaimable(claim, ordered) if ordered else []
+
+        return any(
+            Room(session, self.tenancy, claim, slot, NAME).make(lambda slot=slot: victims(slot))
+            for slot in slots.tolist()
+        )
+
+    def _eligible(self, queues: list[str]) -> Callable[[Task], bool]:
+        session, wanted = self.session, frozenset(queues)
+        return lambda task: (
+            task.status is TaskStatus.RUNNING and session.contender(task.job).queue in wanted
+        )

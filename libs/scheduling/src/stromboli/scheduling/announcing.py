@@ -1,0 +1,129 @@
+"""Tell people through Kubernetes events, and not more than they can read.
+
+A bound gang of a thousand pods would be a thousand events; each costs the API server as much as
+the bind itself. So there is a purse: what matters (somebody is evicted, a job begins to wait for
+a new reason) is always told, that a pod got its node only while the purse lasts.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from stromboli.api.kinds import POD, VC_POD_GROUP, Kind
+from stromboli.api.timestamps import format_time
+from stromboli.contracts.intents import CreateObject, intent_id
+from stromboli.contracts.permissions import SCHEDULER
+from stromboli.scheduling.jobs import Job
+from stromboli.scheduling.pods import Task
+
+__all__ = ["Announcing"]
+
+_COMPONENT: Final = "volcano"
+_LONGEST_MESSAGE: Final = 1024
+"""The API server refuses longer ones."""
+_PURSE: Final = 100.0
+_REFILL_PER_S: Final = 20.0
+
+
+@dataclass(slots=True)
+class Announcing:
+    """Makes the events of one core."""
+
+    _left: float = _PURSE
+    _at: float = 0.0
+    untold: int = 0
+    """Events that the purse had nothing left for."""
+
+    def scheduled(self, job: Job, task: Task, node: str, now: float) -> list[CreateObject]:
+        if not self._pay(now):
+            return []
+        message = f"Successfully assigned {task.namespace}/{task.name} to {node}"
+        return [self._of_pod(job, task, "Normal", "Scheduled", message, now)]
+
+    def failed(self, job: Job, task: Task, message: str, now: float) -> list[CreateObject]:
+        if not self._pay(now):
+            return []
+        return [self._of_pod(job, task, "Warning", "FailedScheduling", message, now)]
+
+    def evicted(self, job: Job, task: Task, action: str, now: float) -> list[CreateObject]:
+        message = f"Pod is evicted, because of {action}"
+        return [
+            self._of_pod(job, task, "Warning", "Evict", message, now),
+            self._of_group(job, "Normal", "Evict", f"{task.name}: {action}", now),
+        ]
+
+    def unschedulable(self, job: Job, message: str, now: float) -> list[CreateObject]:
+        # A job without pods waits to be admitted, which is nothing to warn of.
+        kind = "Warning" if job.tasks else "Normal"
+        return [self._of_group(job, kind, "Unschedulable", message, now)]
+
+    def ready(self, job: Job, now: float) -> list[CreateObject]:
+        return [self._of_group(job, "Normal", "Scheduled", "pod group is ready", now)]
+
+    def _pay(self, now: float) -> bool:
+        self._left = min(_PURSE, self._left + _REFILL_PER_S * max(0.0, now - self._at))
+        self._at = now
+        if self._left < 1.0:
+            self.untold += 1
+            return False
+        self._left -= 1.0
+        return True
+
+    def _of_pod(
+        self, job: Job, task: Task, type_: str, reason: str, message: str, now: float
+    ) -> CreateObject:
+        about = _reference(POD, task.namespace, task.name, task.uid)
+        return _event(job, about, type_, reason, message, now)
+
+    def _of_group(
+        self, job: Job, type_: str, reason: str, message: str, now: float
+    ) -> CreateObject:
+        about = _reference(VC_POD_GROUP, *job.key, job.uid)
+        return _event(job, about, type_, reason, message, now)
+
+
+def _reference(kind: Kind[Any], namespace: str, name: str, uid: str) -> dict[str, str]:
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+    }
+
+
+def _event(
+    job: Job, about: dict[str, str], type_: str, reason: str, message: str, now: float
+) -> CreateObject:
+    message = message[:_LONGEST_MESSAGE]
+    moment = format_time(datetime.fromtimestamp(now, tz=UTC))
+    digest = blake2b(f"{about['uid']} {reason} {message} {moment}".encode(), digest_size=8)
+    name = f"{about['name']}.{digest.hexdigest()}"
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": about["namespace"]},
+        "involvedObject": about,
+        "type": type_,
+        "reason": reason,
+        "message": message,
+        "count": 1,
+        "source": {"component": _COMPONENT},
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "reportingComponent": _COMPONENT,
+        "reportingInstance": _COMPONENT,
+    }
+    return CreateObject(
+        id=intent_id(SCHEDULER, "event", about["namespace"], name),
+        key=job.intent_key,
+        service=SCHEDULER,
+        not_after=0.0,
+        kind="event",
+        namespace=about["namespace"],
+        name=name,
+        manifest=msgspec.json.encode(manifest),
+    )

@@ -1,0 +1,336 @@
+"""Who stands where, as far as other pods care: counts per node of the pods that a term picks.
+
+`Neighbourhood` is kept fact by fact, and only once somebody cares: a cluster in which no pod has
+such a constraint pays nothing. `Neighbours` is one cycle's view of it: arrays over nodes, with
+what the cycle has placed and evicted so far counted in.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from stromboli.scheduling.nodes import NodeTable
+from stromboli.scheduling.pods import Task, TaskStatus
+from stromboli.scheduling.resources import BoolPerNode, FloatPerNode, IntVector
+from stromboli.scheduling.social import ANY_ADDRESS, Port, Term
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.trial import Eviction, Placement
+
+__all__ = ["Domains", "Neighbourhood", "Neighbours", "conflict"]
+
+PerNode: TypeAlias = dict[str, int]
+"""Node → how many; nodes without any are absent."""
+
+_MOST_COUNTED: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A question about pods that stand on nodes: those a term picks, or those that hold it."""
+
+    term: Term
+    skip_ending: bool = False
+
+
+@dataclass(slots=True)
+class Neighbourhood:
+    """All pods that stand on nodes, and the answers that are kept about them."""
+
+    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """Their labels, by name."""
+    is_active: bool = False
+    _standing: dict[str, Task] = field(default_factory=dict[str, Task])
+    _matching: dict[_Counted, PerNode] = field(default_factory=dict[_Counted, PerNode])
+    apart: dict[Term, PerNode] = field(default_factory=dict[Term, PerNode])
+    """Where those stand that want none of these near."""
+    likes: dict[tuple[int, Term], PerNode] = field(default_factory=dict[tuple[int, Term], PerNode])
+    """Where those stand that would like these near, or with a weight below 0 would not."""
+    _ports: dict[Port, PerNode] = field(default_factory=dict[Port, PerNode])
+
+    def activate(self, tasks: Iterable[Task]) -> None:
+        """Somebody cares: from here on everybody is counted."""
+        self.is_active = True
+        for task in tasks:
+            self.stands(task)
+
+    def namespace_is(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """What a selector of namespaces picks may have changed, so all is counted anew."""
+        if self.namespaces.get(name) == labels:
+            return
+        if labels is None:
+            self.namespaces.pop(name, None)
+        else:
+            self.namespaces[name] = labels
+        self._matching.clear()
+
+    def stands(self, task: Task) -> None:
+        """The task is as it is: on a node, or not (any more)."""
+        if not self.is_active:
+            return
+        before = self._standing.pop(task.uid, None)
+        if before is not None:
+            self._count(before, -1)
+        if task.takes_room:
+            self._standing[task.uid] = task
+            self._count(task, 1)
+
+    def left(self, uid: str) -> None:
+        before = self._standing.pop(uid, None)
+        if before is not None:
+            self._count(before, -1)
+
+    # Answers.
+
+    def matching(self, term: Term, *, skip_ending: bool) -> PerNode:
+        """How many pods the term picks on each node; counted once, then kept."""
+        question = _Counted(term, skip_ending)
+        found = self._matching.get(question)
+        if found is None:
+            if len(self._matching) >= _MOST_COUNTED:
+                self._matching.clear()
+            found = self._matching[question] = {}
+            for task in self._standing.values():
+                if self._answers(question, task):
+                    _add(found, task.node, 1)
+        return found
+
+    def using(self, port: Port) -> PerNode:
+        """Where a port is taken."""
+        found: PerNode = {}
+        for other, where in self._ports.items():
+            if conflict(port, other):
+                for node, number in where.items():
+                    _add(found, node, number)
+        return found
+
+    # Counting.
+
+    def _answers(self, question: _Counted, task: Task) -> bool:
+        if question.skip_ending and task.status is TaskStatus.RELEASING:
+            return False
+        return question.term.matches(task.namespace, task.labels, self.namespaces)
+
+    def _count(self, task: Task, sign: int) -> None:
+        for question, found in self._matching.items():
+            if self._answers(question, task):
+                _add(found, task.node, sign)
+        social = task.kind.social
+        if social is not None:
+            for term in social.apart:
+                _note(self.apart, term, task.node, sign)
+            for like in social.all_likes:
+                _note(self.likes, like, task.node, sign)
+            for port in social.ports:
+                _note(self._ports, port, task.node, sign)
+
+
+K = TypeVar("K")
+
+
+def _note(book: dict[K, PerNode], key: K, node: str, change: int) -> None:
+    where = book.setdefault(key, {})
+    _add(where, node, change)
+    if not where:
+        del book[key]
+
+
+def _add(found: PerNode, node: str, change: int) -> None:
+    number = found.get(node, 0) + change
+    if number:
+        found[node] = number
+    else:
+        found.pop(node, None)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts per node, and how many of the cycle's moves are in them."""
+
+    counts: IntVector
+    seen: int = 0
+
+
+class Neighbours:
+    """One cycle's view, with its own placements and evictions counted in."""
+
+    def __init__(self, neighbourhood: Neighbourhood, nodes: NodeTable, domains: "Domains") -> None:
+        self._base = neighbourhood
+        self._nodes = nodes
+        self._domains = domains
+        self._moves: list[tuple[Task, int, int]] = []
+        """Task, slot, and whether it came or went."""
+        self._tallies: dict[object, _Tally] = {}
+        self._apart: dict[Term, PerNode] = {}
+        self._likes: dict[tuple[int, Term], PerNode] = {}
+        """Terms that the moved ones hold, or all: see `_holders`."""
+
+    # The trial tells.
+
+    def placed(self, placement: "Placement") -> None:
+        self._moved(zip(placement.tasks, placement.slots.tolist(), strict=True), 1)
+
+    def withdrawn(self, placement: "Placement") -> None:
+        self._moved(zip(placement.tasks, placement.slots.tolist(), strict=True), -1)
+
+    def evicted(self, eviction: "Eviction") -> None:
+        self._moved([(eviction.task, eviction.slot)], -1)
+
+    def restored(self, eviction: "Eviction") -> None:
+        self._moved([(eviction.task, eviction.slot)], 1)
+
+    def _moved(self, who: Iterable[tuple[Task, int]], sign: int) -> None:
+        if not self._base.is_active:
+            return
+        for task, slot in who:
+            self._moves.append((task, slot, sign))
+            social = task.kind.social
+            if social is not None:
+                self._apart.update((term, {}) for term in social.apart)
+                self._likes.update((like, {}) for like in social.all_likes)
+
+    # Who is concerned.
+
+    def concerns(self, task: Task) -> bool:
+        """Whether it matters for this pod who else is where."""
+        if task.kind.social is not None:
+            return True
+        return self._base.is_active and (
+            any(self.picks(term, task) for term in self._holders())
+            or any(self.picks(term, task) for _, term in self._admirers())
+        )
+
+    def concern_any(self, tasks: Sequence[Task]) -> bool:
+        """For tasks of one class; almost always nobody cares."""
+        if not self._base.is_active and tasks[0].kind.social is None:
+            return False
+        return any(self.concerns(task) for task in tasks)
+
+    def picks(self, term: Term, task: Task) -> bool:
+        return term.matches(task.namespace, task.labels, self._base.namespaces)
+
+    def _holders(self) -> Mapping[Term, PerNode]:
+        return {**self._apart, **self._base.apart} if self._apart else self._base.apart
+
+    def _admirers(self) -> Mapping[tuple[int, Term], PerNode]:
+        return {**self._likes, **self._base.likes} if self._likes else self._base.likes
+
+    # Arrays over nodes.
+
+    def picked(self, term: Term, *, skip_ending: bool = False) -> IntVector:
+        """How many pods on each node the term picks."""
+        return self._tally(
+            ("picked", term, skip_ending),
+            lambda: self._base.matching(term, skip_ending=skip_ending),
+            lambda task: self.picks(term, task),
+        )
+
+    def unwelcoming(self, task: Task) -> BoolPerNode:
+        """Nodes near which somebody stands who does not want this pod there."""
+        found = np.zeros(len(self._nodes), dtype=np.bool_)
+        for term, where in self._holders().items():
+            if self.picks(term, task):
+                counts = self._tally(
+                    ("apart", term), lambda where=where: where, partial(_holds_apart, term)
+                )
+                found |= self.in_domain(term.topology, counts) > 0
+        return found
+
+    def admiration(self, task: Task) -> FloatPerNode:
+        """How much those who stand near each node like this pod, summed."""
+        total = np.zeros(len(self._nodes))
+        for like, where in self._admirers().items():
+            weight, term = like
+            if self.picks(term, task):
+                counts = self._tally(
+                    ("likes", like), lambda where=where: where, partial(_likes, like)
+                )
+                total += weight * self.in_domain(term.topology, counts)
+        return total
+
+    def taken(self, port: Port) -> BoolPerNode:
+        """Nodes on which this port is not free."""
+        counts = self._tally(
+            ("port", port),
+            lambda: self._base.using(port),
+            lambda task: any(conflict(port, other) for other in _ports_of(task)),
+        )
+        return counts > 0
+
+    def in_domain(self, topology: str, counts: IntVector) -> IntVector:
+        """For each node the sum over its domain; 0 for nodes that are in none."""
+        codes, number = self.codes(topology)
+        inside = codes >= 0
+        sums = np.bincount(codes[inside], weights=counts[inside], minlength=max(number, 1))
+        return np.where(inside, sums[np.maximum(codes, 0)], 0).astype(np.int64)
+
+    def codes(self, topology: str) -> tuple[IntVector, int]:
+        """The domain of each node as a number, -1 for none; and how many there are."""
+        return self._domains.codes(topology, self._nodes)
+
+    def _tally(
+        self, key: object, base: Callable[[], PerNode], counts_in: Callable[[Task], bool]
+    ) -> IntVector:
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = _Tally(self._array(base()))
+        for task, slot, sign in self._moves[tally.seen :]:
+            if counts_in(task):
+                tally.counts[slot] += sign
+        tally.seen = len(self._moves)
+        return tally.counts
+
+    def _array(self, where: PerNode) -> IntVector:
+        counts = np.zeros(len(self._nodes), dtype=np.int64)
+        for node, number in where.items():
+            slot = self._nodes.slot(node)
+            if slot is not None:
+                counts[slot] += number
+        return counts
+
+
+def _holds_apart(term: Term, task: Task) -> bool:
+    return task.kind.social is not None and term in task.kind.social.apart
+
+
+def _likes(like: tuple[int, Term], task: Task) -> bool:
+    return task.kind.social is not None and like in task.kind.social.all_likes
+
+
+def _ports_of(task: Task) -> tuple[Port, ...]:
+    return task.kind.social.ports if task.kind.social is not None else ()
+
+
+def conflict(one: Port, other: Port) -> bool:
+    """An address that means "all of them" conflicts with every other."""
+    return one[:2] == other[:2] and (one[2] == other[2] or ANY_ADDRESS in {one[2], other[2]})
+
+
+@dataclass(slots=True)
+class Domains:
+    """Which nodes have the same value of a label; kept until nodes change."""
+
+    _known: dict[str, tuple[tuple[int, int], IntVector, int]] = field(
+        default_factory=dict[str, tuple[tuple[int, int], IntVector, int]]
+    )
+
+    def codes(self, topology: str, nodes: NodeTable) -> tuple[IntVector, int]:
+        state = (nodes.layout, nodes.version)
+        known = self._known.get(topology)
+        if known is None or known[0] != state:
+            numbers: dict[str, int] = {}
+            codes = np.fromiter(
+                (
+                    -1
+                    if (value := dict(node.labels).get(topology)) is None
+                    else numbers.setdefault(value, len(numbers))
+                    for node in nodes.facts
+                ),
+                np.int64,
+                len(nodes),
+            )
+            known = self._known[topology] = (state, codes, len(numbers))
+        return known[1], known[2]

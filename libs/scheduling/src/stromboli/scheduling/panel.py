@@ -1,0 +1,304 @@
+"""The configured plugins, sorted once by what they have a say in, and how their votes add up.
+
+The rules are Volcano's: orders by the first difference, readiness by all, permission and victims
+tier by tier. One accident is not kept: when the plugins of a tier agree on no victim, that is an
+empty answer and the next tier is asked; the list is not begun anew within the tier.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.plugins.api import (
+    Allocatable,
+    Blocked,
+    Claim,
+    Closed,
+    Company,
+    CompanyScore,
+    Enqueueable,
+    Enqueued,
+    Evictable,
+    Filter,
+    FirstTurn,
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobStarving,
+    JobValid,
+    Opened,
+    Overused,
+    PlacementListener,
+    Plugin,
+    Preemptable,
+    Preemptive,
+    Protector,
+    Preference,
+    PreFilter,
+    QueueFilter,
+    QueueOrder,
+    QueuePreference,
+    Reclaimable,
+    Refusal,
+    Score,
+    SortKey,
+    TaskOrder,
+    VictimQueueOrder,
+    VictimTasks,
+    Vote,
+)
+from stromboli.scheduling.pods import Task
+from stromboli.scheduling.queues import QueueInfo
+
+__all__ = ["FLAGS", "Panel", "Seat"]
+
+FLAGS: Final[dict[type, str]] = {
+    JobOrder: "enableJobOrder",
+    JobReady: "enableJobReady",
+    JobPipelined: "enableJobPipelined",
+    JobStarving: "enableJobStarving",
+    TaskOrder: "enableTaskOrder",
+    QueueOrder: "enableQueueOrder",
+    VictimQueueOrder: "enableQueueOrder",
+    Preemptable: "enablePreemptable",
+    Reclaimable: "enableReclaimable",
+    Preemptive: "enablePreemptive",
+    PreFilter: "enablePredicate",
+    Filter: "enablePredicate",
+    QueueFilter: "enablePredicate",
+    Company: "enablePredicate",
+    Score: "enableNodeOrder",
+    Preference: "enableNodeOrder",
+    QueuePreference: "enableNodeOrder",
+    CompanyScore: "enableNodeOrder",
+    Enqueueable: "enableJobEnqueued",
+    Enqueued: "enableJobEnqueued",
+    VictimTasks: "enabledVictim",
+    Overused: "enabledOverused",
+    Allocatable: "enabledAllocatable",
+}
+"""Which flag of the configuration takes a plugin's say away, by extension point."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A plugin, and the flags that are off for it."""
+
+    plugin: Plugin
+    off: frozenset[str] = frozenset()
+
+    def has(self, point: type) -> bool:
+        return FLAGS.get(point) not in self.off and isinstance(self.plugin, point)
+
+
+@dataclass(slots=True)
+class Panel:
+    """Who is asked about what."""
+
+    tiers: Sequence[Sequence[Seat]]
+    opened: list[Opened] = field(init=False)
+    closed: list[Closed] = field(init=False)
+    listeners: list[PlacementListener] = field(init=False)
+    job_order: list[JobOrder] = field(init=False)
+    queue_order: list[QueueOrder] = field(init=False)
+    task_order: list[TaskOrder] = field(init=False)
+    victim_queue_order: list[VictimQueueOrder] = field(init=False)
+    filters: list[Filter] = field(init=False)
+    pre_filters: list[PreFilter] = field(init=False)
+    scores: list[Score] = field(init=False)
+    queue_filters: list[QueueFilter] = field(init=False)
+    company: list[Company] = field(init=False)
+    preferences: list[Preference] = field(init=False)
+    queue_preferences: list[QueuePreference] = field(init=False)
+    company_scores: list[CompanyScore] = field(init=False)
+    allocatable: list[Allocatable] = field(init=False)
+    first_turn: list[FirstTurn] = field(init=False)
+    _blocked: list[Blocked] = field(init=False)
+    _protectors: list[Protector] = field(init=False)
+    _valid: list[JobValid] = field(init=False)
+    _ready: list[JobReady] = field(init=False)
+    _overused: list[Overused] = field(init=False)
+    _preemptive: list[Preemptive] = field(init=False)
+    _enqueued: list[Enqueued] = field(init=False)
+    _enqueueable: list[list[Enqueueable]] = field(init=False)
+    _pipelined: list[list[JobPipelined]] = field(init=False)
+    _starving: list[list[JobStarving]] = field(init=False)
+    _preemptable: list[list[Preemptable]] = field(init=False)
+    _reclaimable: list[list[Reclaimable]] = field(init=False)
+    _evictable: list[list[Evictable]] = field(init=False)
+    _victims: list[list[VictimTasks]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.opened = self._all(Opened)
+        self.closed = self._all(Closed)
+        self.listeners = self._all(PlacementListener)
+        self.job_order = self._all(JobOrder)
+        self.queue_order = self._all(QueueOrder)
+        self.task_order = self._all(TaskOrder)
+        self.victim_queue_order = self._all(VictimQueueOrder)
+        self.filters = self._all(Filter)
+        self.pre_filters = self._all(PreFilter)
+        self.scores = self._all(Score)
+        self.queue_filters = self._all(QueueFilter)
+        self.company = self._all(Company)
+        self.preferences = self._all(Preference)
+        self.queue_preferences = self._all(QueuePreference)
+        self.company_scores = self._all(CompanyScore)
+        self.allocatable = self._all(Allocatable)
+        self.first_turn = self._all(FirstTurn)
+        self._blocked = self._all(Blocked)
+        self._protectors = self._all(Protector)
+        self._valid = self._all(JobValid)
+        self._ready = self._all(JobReady)
+        self._overused = self._all(Overused)
+        self._preemptive = self._all(Preemptive)
+        self._enqueued = self._all(Enqueued)
+        self._enqueueable = self._by_tier(Enqueueable)
+        self._pipelined = self._by_tier(JobPipelined)
+        self._starving = self._by_tier(JobStarving)
+        self._preemptable = self._by_tier(Preemptable)
+        self._reclaimable = self._by_tier(Reclaimable)
+        self._evictable = self._by_tier(Evictable)
+        self._victims = self._by_tier(VictimTasks)
+
+    def _by_tier(self, point: type[T]) -> list[list[T]]:
+        found = [[seat.plugin for seat in tier if seat.has(point)] for tier in self.tiers]
+        return [[p for p in tier if isinstance(p, point)] for tier in found if tier]
+
+    def _all(self, point: type[T]) -> list[T]:
+        return [plugin for tier in self._by_tier(point) for plugin in tier]
+
+    def __iter__(self) -> Iterator[Plugin]:
+        return (seat.plugin for tier in self.tiers for seat in tier)
+
+    # Orders.
+
+    def order_of_tasks(self) -> Callable[[Task], SortKey]:
+        """Plugins first, then by index, age and name."""
+        match self.task_order:
+            case []:
+                return lambda task: task.order
+            case [only]:
+                return lambda task: (only.task_order(task), task.order)
+            case several:
+                return lambda task: (*(plugin.task_order(task) for plugin in several), task.order)
+
+    # Jobs.
+
+    def invalid(self, contender: Contender) -> Refusal | None:
+        for plugin in self._valid:
+            refusal = plugin.invalid(contender)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def is_ready(self, contender: Contender) -> bool:
+        return all(plugin.job_ready(contender) for plugin in self._ready)
+
+    def may_wait(self, contender: Contender) -> bool:
+        """Whether a job that needs what is ending may keep what it holds."""
+        for tier in self._pipelined:
+            votes = [plugin.job_pipelined(contender) for plugin in tier]
+            if Vote.REJECT in votes:
+                return False
+            if Vote.PERMIT in votes:
+                return True
+        return True
+
+    def is_starving(self, contender: Contender) -> bool:
+        """Whether the job may ask others to make room."""
+        for tier in self._starving:
+            return all(plugin.job_starving(contender) for plugin in tier)
+        return False
+
+    def enqueue_refusal(self, contender: Contender) -> Refusal | None:
+        """Why the job may not be admitted."""
+        for tier in self._enqueueable:
+            permitted = False
+            for plugin in tier:
+                vote = plugin.enqueueable(contender)
+                if isinstance(vote, Refusal):
+                    return vote
+                if vote is Vote.REJECT:
+                    name = plugin.name if isinstance(plugin, Plugin) else "a plugin"
+                    return Refusal("NotAdmitted", f"{name} does not admit it")
+                permitted = permitted or vote is Vote.PERMIT
+            if permitted:
+                return None
+        return None
+
+    def enqueued(self, contender: Contender) -> None:
+        for plugin in self._enqueued:
+            plugin.enqueued(contender)
+
+    def blocked(self, contender: Contender) -> None:
+        for plugin in self._blocked:
+            plugin.blocked(contender)
+
+    # Queues.
+
+    @property
+    def watches_overuse(self) -> bool:
+        return bool(self._overused)
+
+    def overused(self, queue: QueueInfo) -> bool:
+        return any(plugin.overused(queue) for plugin in self._overused)
+
+    def preemptive(self, queue: QueueInfo, claim: Claim) -> bool:
+        return all(plugin.preemptive(queue, claim) for plugin in self._preemptive)
+
+    # Victims.
+
+    def may_go(self, task: Task) -> bool:
+        """Whether the pod may be asked to go at all."""
+        return all(plugin.may_go(task) for plugin in self._protectors)
+
+    def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> list[Task]:
+        asked = ([p.preemptable for p in tier] for tier in self._preemptable)
+        return _agreed(asked, candidates, claim)
+
+    def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> list[Task]:
+        asked = ([p.reclaimable for p in tier] for tier in self._reclaimable)
+        return _agreed(asked, candidates, claim)
+
+    def evictable(
+        self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
+    ) -> list[Task]:
+        asked = ([p.evictable for p in tier] for tier in self._evictable)
+        return _agreed(asked, candidates, claim, reclaiming=reclaiming)
+
+    @property
+    def names_victims(self) -> bool:
+        return bool(self._victims)
+
+    def victims(self, running: Sequence[Task]) -> list[Task]:
+        for tier in self._victims:
+            found = {task.uid: task for plugin in tier for task in plugin.victims(running)}
+            if found:
+                return list(found.values())
+        return []
+
+
+def _agreed(
+    tiers: Iterator[list[Callable[..., Sequence[Task] | None]]],
+    candidates: Sequence[Task],
+    claim: Claim,
+    **how: Any,
+) -> list[Task]:
+    """Whom all plugins of the first tier with an answer give up, in the order given."""
+    for tier in tiers:
+        left: list[Task] | None = None
+        for ask in tier:
+            answer = ask(claim, candidates, **how)
+            if answer is None:
+                continue
+            named = {task.uid for task in answer}
+            left = [task for task in (candidates if left is None else left) if task.uid in named]
+            if not left:
+                break
+        if left:
+            return left
+    return []

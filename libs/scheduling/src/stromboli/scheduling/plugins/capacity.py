@@ -1,0 +1,271 @@
+"""Queues have what they deserve, may borrow up to their capability, and give back when asked.
+
+Who is furthest below its deserved share comes first. A queue may grow beyond it up to its limit;
+others that are below theirs take it back, but never below the guarantee. With hierarchy the same
+holds on every level: what a queue uses counts for every queue above it, and siblings give way
+before cousins. A queue whose place in the tree can't be made out, or that has queues below it,
+takes no jobs; all other queues go on (Volcano stops everything).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from stromboli.scheduling.accounts import AccountKeeper, Sums
+from stromboli.scheduling.entitlements import Entitlement, flat, in_tree
+from stromboli.scheduling.hierarchy import QueueTree
+from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.plugins.api import Claim, Refusal, SortKey, Vote
+from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.pods import Task, TaskClass
+from stromboli.scheduling.queue_gauges import Gauges, queue_gauges
+from stromboli.scheduling.queue_reasons import beyond_limit, job_name, misplaced_queue
+from stromboli.scheduling.queues import QueueInfo
+from stromboli.scheduling.reclaiming import Reclaim
+from stromboli.scheduling.resources import PODS, Amounts
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.shares import room_for, share, shortage
+
+NAME: Final = "capacity"
+
+
+class Args(msgspec.Struct, frozen=True):
+    """By Volcano's names."""
+
+    hierarchy: bool = msgspec.field(default=False, name="enableHierarchy")
+    ancestor_reclaim_level: int = msgspec.field(default=0, name="ancestorReclaimLevel")
+    dynamic_resources: bool = msgspec.field(
+        default=False, name="capacity.DynamicResourceAllocationEnable"
+    )
+    """Read, and without effect until devices are counted."""
+    consumable_capacity: bool = msgspec.field(
+        default=False, name="capacity.DRAConsumableCapacityEnable"
+    )
+
+
+class Capacity(AccountKeeper):
+    """Queues side by side; their parents mean nothing."""
+
+    name = NAME
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: Session | None = None
+        self._entitlements: dict[str, Entitlement] = {}
+
+    def opened(self, session: Session) -> None:
+        if session.queues_changed or session.nodes_changed or self._session is None:
+            self._entitle(session)
+        self._session = session
+        self.accounts.rebase(session)
+        self._shares.clear()
+
+    def _entitle(self, session: Session) -> None:
+        self._entitlements = flat(session.queues, session.totals()[0])
+
+    # Order.
+
+    def queue_order(self, queue: QueueInfo) -> SortKey:
+        """By priority; then who has least of what it deserves; then who deserves anything."""
+        return (-queue.priority, self.share(queue.name), not self._deserved(queue.name))
+
+    def share(self, queue: str) -> float:
+        """Of a queue that deserves nothing it is 1: it borrows whatever it has."""
+        known = self._shares.get(queue)
+        if known is None:
+            deserved = self._deserved(queue)
+            held = self.accounts.allocated(queue)
+            known = self._shares[queue] = max(
+                (share(held.get(name, 0), units) for name, units in deserved.items()), default=1.0
+            )
+        return known
+
+    def _deserved(self, queue: str) -> Mapping[str, int]:
+        return self.entitlement(queue).deserved
+
+    def entitlement(self, queue: str) -> Entitlement:
+        return self._entitlements.get(queue) or Entitlement()
+
+    # May it have more?
+
+    def invalid(self, contender: Contender) -> Refusal | None:
+        barred = self._barred(contender.queue)
+        return misplaced_queue(barred) if barred else None
+
+    def enqueueable(self, contender: Contender) -> Vote | Refusal:
+        least = contender.job.min_resources
+        barred = self._barred(contender.queue)
+        if barred:
+            return misplaced_queue(barred)
+        for queue in self._bounds_of(contender.queue):
+            short_by = self._short(queue, least, self.accounts.spoken_for(queue))
+            if short_by:
+                return self._refusal(queue, contender, least, short_by)
+        return Vote.PERMIT
+
+    def how_many(self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int) -> int:
+        if not queue.is_open or self._barred(queue.name):
+            return 0
+        for name in self._bounds_of(queue.name):
+            bounds = self.entitlement(name)
+            taken = self.accounts.allocated(name)
+            want = room_for(kind.request, want, taken, bounds.limit, otherwise=bounds.otherwise)
+        return want
+
+    def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
+        barred = self._barred(queue.name)
+        if not queue.is_open:
+            barred = f"queue {queue.name!r} is closed"
+        if not barred:
+            for name in self._bounds_of(queue.name):
+                short_by = self._short(name, kind.request, self.accounts.allocated(name))
+                if short_by:
+                    return self._refusal(name, contender, kind.request, short_by)
+        return misplaced_queue(barred or f"queue {queue.name!r} is full")
+
+    def _short(self, queue: str, request: Amounts, taken: Sums) -> Amounts:
+        bounds = self.entitlement(queue)
+        return shortage(request, taken, bounds.limit, otherwise=bounds.otherwise)
+
+    def _refusal(
+        self, queue: str, contender: Contender, need: Amounts, short_by: Amounts
+    ) -> Refusal:
+        return beyond_limit(
+            queue,
+            of=contender.queue,
+            need=need,
+            short_by=short_by,
+            limit=self.entitlement(queue).limit,
+            holders=lambda: self._holders(queue),
+        )
+
+    def _barred(self, queue: str) -> str:
+        """Why the queue takes no jobs at all."""
+        return ""
+
+    def _bounds_of(self, queue: str) -> Sequence[str]:
+        """Every queue whose limit counts, its own first."""
+        return (queue,)
+
+    def _holders(self, queue: str) -> Iterable[tuple[str, Mapping[str, int]]]:
+        return ((job_name(key), held) for key, held in self.accounts.holders(queue))
+
+    # May it take from others?
+
+    def preemptive(self, queue: QueueInfo, claim: Claim) -> bool:
+        """It stays within its limit, and of something it asks for within what it deserves."""
+        request = claim.request
+        if not queue.is_open or self._barred(queue.name):
+            return False
+        if self._short(queue.name, request, self.accounts.allocated(queue.name)):
+            return False
+        return any(self._deserves(name, request) for name in self._claimants(queue.name))
+
+    def _deserves(self, queue: str, request: Amounts) -> bool:
+        deserved, held = self._deserved(queue), self.accounts.allocated(queue)
+        return any(
+            held.get(name, 0) + units <= deserved.get(name, 0)
+            for name, units in request
+            if name != PODS
+        )
+
+    def _claimants(self, queue: str) -> Sequence[str]:
+        """Queues in whose name it may claim."""
+        return (queue,)
+
+    def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task] | None:
+        return self._reclaim(claim).victims(self._with_queues(candidates))
+
+    def evictable(
+        self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
+    ) -> Sequence[Task] | None:
+        if not reclaiming:
+            return candidates
+        return self._reclaim(claim).victims(self._with_queues(candidates), for_gang=True)
+
+    def _reclaim(self, claim: Claim) -> Reclaim:
+        return Reclaim(claim.contender.queue, claim.request, self.accounts, self._entitlements)
+
+    def _with_queues(self, tasks: Sequence[Task]) -> list[tuple[Task, str]]:
+        session = self._session
+        if session is None:
+            return []
+        jobs = session.jobs
+        return [(task, session.queue_of(jobs[task.job])) for task in tasks if task.job in jobs]
+
+    # Figures.
+
+    def gauges(self) -> Gauges:
+        """Volcano's metrics of queues."""
+        if self._session is None:
+            return {}
+        return queue_gauges(
+            self._session.queues,
+            self.accounts,
+            self._entitlements,
+            share=self.share,
+            overused=lambda queue: self.share(queue) > 1,
+        )
+
+
+class HierarchicalCapacity(Capacity):
+    """Queues in a tree."""
+
+    def __init__(self, levels: int) -> None:
+        super().__init__()
+        self._levels = levels
+        self._tree = QueueTree({})
+        self._shape: tuple[tuple[str, str, str], ...] | None = None
+
+    def _entitle(self, session: Session) -> None:
+        shape = QueueTree.shape(session.queues)
+        if shape != self._shape:
+            self._shape, self._tree = shape, QueueTree(session.queues)
+            self.accounts.repath(self._tree.path)
+        self._entitlements = in_tree(self._tree, session.queues)
+
+    def queue_order(self, queue: QueueInfo) -> SortKey:
+        """Leaves first; two leaves by the shares of the queues where their paths part."""
+        key: list[Any] = [-queue.priority, bool(self._tree.position(queue.name).children)]
+        for name in self._tree.path(queue.name)[1:]:
+            key += (self.share(name), not self._deserved(name), name)
+        return tuple(key)
+
+    def victim_queue_order(self, queue: QueueInfo, claimant: QueueInfo) -> SortKey:
+        """The nearer relative gives way first."""
+        return (-self._tree.common(queue.name, claimant.name),)
+
+    def _barred(self, queue: str) -> str:
+        return self._tree.jobs_barred(queue)
+
+    def _bounds_of(self, queue: str) -> Sequence[str]:
+        return self._tree.path(queue)[::-1]
+
+    def _holders(self, queue: str) -> Iterable[tuple[str, Mapping[str, int]]]:
+        below = self._tree.position(queue).children
+        if not below:
+            return super()._holders(queue)
+        return ((f"queue {name}", self.accounts.allocated(name)) for name in below)
+
+    def _claimants(self, queue: str) -> Sequence[str]:
+        position = self._tree.position(queue)
+        above = (position.above(level) for level in range(1, self._levels + 1))
+        return (queue, *(name for name in above if name))
+
+    def _reclaim(self, claim: Claim) -> Reclaim:
+        return Reclaim(
+            claim.contender.queue,
+            claim.request,
+            self.accounts,
+            self._entitlements,
+            tree=self._tree,
+            levels=self._levels,
+        )
+
+
+def build(arguments: Mapping[str, Any]) -> Capacity:
+    args = read_arguments(NAME, Args, arguments)
+    if not args.hierarchy:
+        return Capacity()
+    return HierarchicalCapacity(max(0, args.ancestor_reclaim_level))

@@ -1,0 +1,109 @@
+"""Jobs that have the smallest part of the cluster come first (dominant resource fairness).
+
+A job's part is its largest share of any resource. A job may take from another of its queue as
+long as the other keeps at least as large a part as the taker then has. Volcano calls shares that
+differ by less than a millionth equal; here only equal ones are. With `enableHierarchy` queues
+are ordered, and give way, by the tree that their annotations draw (`drf_tree`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from stromboli.scheduling.accounts import Sums, add
+from stromboli.scheduling.drf_tree import ShareTree
+from stromboli.scheduling.job_shares import JobShares
+from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.plugins.api import Claim, SortKey
+from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.pods import JobKey, Task
+from stromboli.scheduling.queue_gauges import Gauges
+from stromboli.scheduling.queues import QueueInfo
+from stromboli.scheduling.resources import Amounts
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.shares import dominant_share
+
+NAME: Final = "drf"
+
+
+class Args(msgspec.Struct, frozen=True):
+    """By Volcano's name."""
+
+    hierarchy: bool = msgspec.field(default=False, name="enableHierarchy")
+
+
+class Drf(JobShares):
+    """Orders jobs; queues are none of its business."""
+
+    name = NAME
+
+    def job_order(self, contender: Contender) -> SortKey:
+        return (self.share(contender.key),)
+
+    def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task] | None:
+        mine = self.held(claim.contender.key)
+        add(mine, claim.request)
+        my_share = dominant_share(mine, self.total)
+        left: dict[JobKey, Sums] = {}
+        victims: list[Task] = []
+        for task in candidates:
+            theirs = left.setdefault(task.job, self.held(task.job))
+            # Also those who are spared count as gone for the next of their job, as in Volcano.
+            add(theirs, task.kind.request, -1)
+            if my_share <= dominant_share(theirs, self.total):
+                victims.append(task)
+        return victims
+
+    def gauges(self) -> Gauges:
+        """Volcano's metric of jobs."""
+        jobs = self.session.jobs if self.session else {}
+        return {
+            ("job_share", (("job_ns", key[0]), ("job_id", key[1]))): self.share(key)
+            for key, job in jobs.items()
+            if job.pod_group is not None
+        }
+
+
+class HierarchicalDrf(Drf):
+    """Orders queues too, by the tree of their annotations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tree = ShareTree()
+
+    def opened(self, session: Session) -> None:
+        super().opened(session)
+        if session.queues_changed:
+            self._tree.replant(session.queues)
+        self._tree.rebase(session, self.total)
+
+    def move(self, key: JobKey, request: Amounts, count: int) -> None:
+        super().move(key, request, count)
+        self._tree.move(key, request, count)
+
+    def queue_order(self, queue: QueueInfo) -> SortKey:
+        return self._tree.order(queue.name)
+
+    def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task] | None:
+        """Who, once gone, leaves its queue no worse off than the taker's is with what it takes."""
+        session = self.session
+        if session is None:
+            return None
+        tree, mine = self._tree, claim.contender
+        tree.move(mine.key, claim.request, 1)
+        victims: list[Task] = []
+        for task in candidates:
+            job = session.jobs.get(task.job)
+            if job is None:
+                continue
+            tree.move(task.job, task.kind.request, -1)
+            if tree.order(mine.queue) < tree.order(session.queue_of(job)):
+                victims.append(task)
+            tree.move(task.job, task.kind.request, 1)
+        tree.move(mine.key, claim.request, -1)
+        return victims
+
+
+def build(arguments: Mapping[str, Any]) -> Drf:
+    return HierarchicalDrf() if read_arguments(NAME, Args, arguments).hierarchy else Drf()

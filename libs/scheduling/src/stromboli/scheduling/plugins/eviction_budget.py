@@ -1,0 +1,85 @@
+"""Only so many pods are asked to go within a while, in the whole cluster and of one queue.
+
+Ours, off by default: a change of shares or priorities then moves the cluster step by step, and
+not all at once.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.moments import duration_s
+from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.pods import Task
+from stromboli.scheduling.session import Session
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.trial import Eviction, Placement
+
+NAME: Final = "eviction-budget"
+
+
+class Args(msgspec.Struct, frozen=True):
+    """How many, and within what time."""
+
+    most: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=100, name="evictions")
+    most_of_queue: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(
+        default=100, name="evictions-per-queue"
+    )
+    window: str = msgspec.field(default="1m", name="window")
+
+
+class EvictionBudget:
+    """Counts evictions that were decided, and those on trial."""
+
+    name = NAME
+
+    def __init__(self, args: Args, window_s: float) -> None:
+        self._most = args.most
+        self._most_of_queue = args.most_of_queue
+        self._window_s = window_s
+        self._session: Session | None = None
+        self._decided: deque[tuple[float, str]] = deque()
+        self._on_trial: list[str] = []
+        """Queues of pods that were told to go in this cycle."""
+
+    def opened(self, session: Session) -> None:
+        self._session = session
+        self._on_trial = []
+        while self._decided and self._decided[0][0] <= session.now - self._window_s:
+            self._decided.popleft()
+
+    def closed(self, session: Session) -> None:
+        self._decided.extend((session.now, queue) for queue in self._on_trial)
+        self._on_trial = []
+
+    def may_go(self, task: Task) -> bool:
+        session = self._session
+        if session is None:
+            return True
+        queue = session.contender(task.job).queue
+        queues = [*self._on_trial, *(of for _, of in self._decided)]
+        return len(queues) < self._most and queues.count(queue) < self._most_of_queue
+
+    def placed(self, placement: "Placement") -> None:
+        """Placing evicts nobody."""
+
+    def withdrawn(self, placement: "Placement") -> None:
+        """Nor does taking a placement back."""
+
+    def evicted(self, eviction: "Eviction") -> None:
+        self._on_trial.append(eviction.contender.queue)
+
+    def restored(self, eviction: "Eviction") -> None:
+        self._on_trial.remove(eviction.contender.queue)
+
+
+def build(arguments: Mapping[str, Any]) -> EvictionBudget:
+    args = read_arguments(NAME, Args, arguments)
+    window_s = duration_s(args.window)
+    if window_s is None:
+        raise BadConfiguration(f"the window of {NAME}", args.window, ("1m", "1h"))
+    return EvictionBudget(args, window_s)

@@ -1,0 +1,175 @@
+"""Say what became of the jobs: on PodGroups, pods and queues, in events and in history.
+
+Every write compares with what stands there, or was asked for already, so that nothing is said
+twice. Why a job waits is remembered here, with since when.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from stromboli.api.scheduling import PodGroupCondition
+from stromboli.contracts.outcomes import GangBound
+from stromboli.contracts.stimuli import Instruction
+from stromboli.scheduling.announcing import Announcing
+from stromboli.scheduling.asking import Asking, told
+from stromboli.scheduling.cluster import Cluster
+from stromboli.scheduling.explain import Code, Explanation
+from stromboli.scheduling.jobs import Job
+from stromboli.scheduling.pod_reports import Outlooks, PodReports
+from stromboli.scheduling.pods import JobKey, PodKey
+from stromboli.scheduling.queue_reports import QueueReports
+from stromboli.scheduling.resources import readable
+from stromboli.scheduling.status import condition_of, fit_error, next_status
+from stromboli.scheduling.trial import Placement
+
+__all__ = ["Reporting"]
+
+_PATIENCE_S: Final = 1.0
+"""A gang whose pods are still being created is not called incomplete for this long, and pods
+are not told why they wait."""
+_PORTION_S: Final = 0.1
+"""Between portions of pods that are told something."""
+
+
+@dataclass(slots=True)
+class Reporting:
+    """What has been said, and what there is to say."""
+
+    cluster: Cluster
+    asking: Asking
+    explanations: dict[JobKey, Explanation] = field(default_factory=dict[JobKey, Explanation])
+    announcing: Announcing = field(default_factory=Announcing)
+    pods: PodReports = field(default_factory=PodReports)
+    queues: QueueReports = field(default_factory=QueueReports)
+    _incomplete_since: dict[JobKey, float] = field(default_factory=dict[JobKey, float])
+    _patches: dict[str, JobKey] = field(default_factory=dict[str, JobKey])
+
+    # Answers.
+
+    def written(self, intent_id: str, resource_version: str) -> None:
+        self.queues.written(intent_id)
+        key = self._patches.pop(intent_id, None)
+        if key is not None and key in self.cluster.jobs:
+            self.cluster.jobs[key].wrote(intent_id, resource_version)
+
+    def not_written(self, intent_id: str, now: float) -> JobKey | None:
+        """The job whose status is to be asked for again."""
+        self.queues.not_written(intent_id, now)
+        key = self._patches.pop(intent_id, None)
+        if key is not None and key in self.cluster.jobs:
+            self.cluster.jobs[key].not_written(intent_id)
+            return key
+        return None
+
+    def bound(self, outcome: GangBound, now: float) -> list[Instruction]:
+        """Tell of pods that got their node."""
+        job = self.cluster.jobs.get((outcome.namespace, outcome.name))
+        said: list[Instruction] = []
+        for pod in outcome.pods if job is not None else ():
+            task = job.tasks.get(pod.uid) if job is not None and pod.bound else None
+            if job is not None and task is not None:
+                event = self.announcing.scheduled(job, task, pod.node, now)
+                if not event:
+                    break
+                said += event
+        return said
+
+    def forget(self, key: JobKey) -> None:
+        self.explanations.pop(key, None)
+        self._incomplete_since.pop(key, None)
+
+    # One job.
+
+    def job(
+        self, job: Job, phase: str, found: Explanation | None, now: float
+    ) -> tuple[list[Instruction], float | None]:
+        """What to say of a job that was looked at, and when to look again for its sake."""
+        explanation, look_again = self._patient(job.key, found, now)
+        said: list[Instruction] = [*self._explain(job, explanation, now)]
+        status = next_status(job, phase=phase, explanation=explanation, now=now)
+        if status != job.status:
+            said += self._announce(job, status.conditions, explanation, now)
+            intent = self.asking.patch_status(job, status, now)
+            job.ask(status, intent.id)
+            self._patches[intent.id] = job.key
+            self.cluster.note_want(job)
+            said.append(intent)
+        return said, look_again
+
+    def waiting_pods(
+        self, job: Job, tried: Iterable[Placement], pipelined: dict[PodKey, str], now: float
+    ) -> tuple[list[Instruction], float | None]:
+        """Tell a waiting job's pods why they wait; and when to go on with that."""
+        explanation = self.explanations.get(job.key)
+        if explanation is None or not job.awaited:
+            return [], None
+        if now < explanation.since + _PATIENCE_S:
+            return [], explanation.since + _PATIENCE_S
+        facts = self.cluster.nodes.facts
+        outlooks = Outlooks(
+            possible={
+                task.uid: facts[slot].name
+                for placement in tried
+                for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True)
+                if slot < len(facts)
+            },
+            pipelined={
+                task.uid: pipelined[task.namespace, task.name]
+                for task in (job.tasks.values() if pipelined else ())
+                if (task.namespace, task.name) in pipelined
+            },
+        )
+        message = explanation.origin or fit_error(job, explanation)
+        said, more = self.pods.report(job, outlooks, message, now)
+        return list(said), now + _PORTION_S if more else None
+
+    def _patient(
+        self, key: JobKey, explanation: Explanation | None, now: float
+    ) -> tuple[Explanation | None, float | None]:
+        """What is worth saying: that pods are missing is not, while they are being made."""
+        if explanation is None or explanation.code is not Code.GANG_INCOMPLETE:
+            self._incomplete_since.pop(key, None)
+            return explanation, None
+        worth_saying = self._incomplete_since.setdefault(key, now) + _PATIENCE_S
+        if now < worth_saying:
+            return None, worth_saying
+        return explanation, None
+
+    def _explain(self, job: Job, explanation: Explanation | None, now: float) -> list[Instruction]:
+        if explanation is None:
+            self.explanations.pop(job.key, None)
+            return []
+        before = self.explanations.get(job.key)
+        is_new = before is None or before.code is not explanation.code
+        since = now if before is None or is_new else before.since
+        self.explanations[job.key] = replace(explanation, since=since, evaluated=now)
+        if not is_new:
+            return []
+        detail = [("code", explanation.code.value), ("unblock", explanation.unblock.value)]
+        if explanation.short_by:
+            detail.append(("short_by", readable(explanation.short_by)))
+        if explanation.ahead:
+            detail.append(("ahead", ", ".join(explanation.ahead)))
+        return [told(job, "job.waiting", explanation.sentence, now, detail)]
+
+    def _announce(
+        self,
+        job: Job,
+        conditions: Iterable[PodGroupCondition],
+        explanation: Explanation | None,
+        now: float,
+    ) -> list[Instruction]:
+        """An event for a new reason, and for its end."""
+        standing = job.status.conditions
+        added = [condition for condition in conditions if condition not in standing]
+        if not added:
+            return []
+        if explanation is None:
+            is_ready = condition_of(standing, "Scheduled") is None
+            return [*self.announcing.ready(job, now)] if is_ready else []
+        before = condition_of(standing, "Unschedulable")
+        if before is not None and f"{explanation.code.value}: " in before.message:
+            return []
+        after = condition_of(added, "Unschedulable")
+        return [*self.announcing.unschedulable(job, after.message, now)] if after else []
