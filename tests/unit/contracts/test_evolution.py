@@ -309,7 +309,7 @@ def test_the_id_of_a_wish_is_the_same_in_every_version_and_for_names_and_enumera
     wish = intent_id("controllers", Verb.CREATE, "pod", "ns", "mpi-0", b"{}", None, 3)
 
     assert wish == intent_id("controllers", "create", "pod", "ns", "mpi-0", b"{}", None, 3)
-    assert wish == "33a940f45e950fe8d971593a6f2d28c2"
+    assert wish == "4dc96f160594ef7242a4e891e83f0956"
 
 
 @pytest.mark.parametrize(
