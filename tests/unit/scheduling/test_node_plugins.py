@@ -22,6 +22,7 @@ from stromboli.api.selectors import Requirement
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.loads import Loads, NodeLoad
 from stromboli.scheduling.plugins.registry import build
 from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, queue
@@ -305,3 +306,51 @@ def test_a_lent_node_is_for_revocable_pods_within_its_hours(
 def test_hours_that_are_none_are_refused(hours: str):
     with pytest.raises(BadConfiguration, match="hours such as"):
         build(PluginConf("tdm", {"tdm.revocable-zone.z1": hours}))
+
+
+# usage
+
+
+def measured(simulation: Simulation, age_s: float = 0.0, **loads: tuple[float, float]) -> None:
+    assert isinstance(simulation.core, SchedulerCore)
+    of = {name: NodeLoad(cpu, memory) for name, (cpu, memory) in loads.items()}
+    simulation.core.measured(Loads(simulation.now - age_s, of))
+
+
+def with_usage(*objects: KubeObject, arguments: dict[str, Any] | None = None) -> Simulation:
+    return cluster("usage", *objects, arguments=arguments)
+
+
+def add(simulation: Simulation, objects: list[KubeObject]) -> Simulation:
+    for one in objects:
+        simulation.put(one)
+    simulation.run()
+    return simulation
+
+
+def test_the_node_that_is_really_idle_is_taken_though_it_looks_the_same():
+    simulation = with_usage(node("n0"), node("n1"))
+    measured(simulation, n0=(0.5, 0.5), n1=(0.1, 0.1))
+
+    assert homes(add(simulation, gang("job", 1))) == ["n1"]
+
+
+def test_a_node_above_the_threshold_takes_no_more_pods():
+    simulation = with_usage(node("n0"), arguments={"thresholds": {"cpu": 60}})
+    measured(simulation, n0=(0.7, 0.1))
+
+    assert homes(add(simulation, gang("job", 1))) == []
+
+
+def test_a_measurement_that_is_old_says_nothing():
+    simulation = with_usage(node("n0"))
+    measured(simulation, age_s=301, n0=(0.99, 0.99))
+
+    assert homes(add(simulation, gang("job", 1))) == ["n0"]
+
+
+def test_what_was_placed_since_the_measurement_counts_by_estimate():
+    simulation = with_usage(node("n0", cpu="8"), node("n1", cpu="8"))
+    measured(simulation, n0=(0.2, 0.2), n1=(0.1, 0.1))
+
+    assert sorted(homes(add(simulation, gang("job", 6, memory="")))) == ["n0"] * 2 + ["n1"] * 4

@@ -155,7 +155,7 @@ def follow(simulation: Simulation, jobs: list[Work]) -> Iterable[tuple[Usage, st
 NODES = [node(f"n{number}", cpu="8", memory="80Gi") for number in range(2)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(limits=st.tuples(*[bounds] * 4), jobs=st.lists(work, min_size=1, max_size=8))
 def test_side_by_side_no_limit_is_passed_and_no_guarantee_taken(
     limits: tuple[Bounds, ...], jobs: list[Work]
@@ -177,6 +177,38 @@ def test_side_by_side_no_limit_is_passed_and_no_guarantee_taken(
 
 
 @settings(max_examples=60, deadline=None)
+@given(
+    guarantee=st.integers(0, 5),
+    deserved=st.integers(0, 5),
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    asked=st.integers(1, 4),
+)
+def test_nobody_is_brought_below_its_guarantee(
+    guarantee: int, deserved: int, sizes: list[int], asked: int
+):
+    """A full cluster, all of it in one queue, and another that deserves everything."""
+    core = configured("capacity")
+    simulation = Simulation(core, lingering=False)
+    simulation.put(node("n1", cpu=str(sum(sizes)), memory="80Gi"))
+    simulation.put(queue("a", **spec_of(Bounds(deserved=deserved, guarantee=guarantee))))
+    simulation.put(queue("b", deserved={"cpu": str(sum(sizes))}))
+    simulation.put(pod_group("theirs", min_member=0, in_queue="a", phase="Running"))
+    for number, size in enumerate(sizes):
+        simulation.put(
+            pod(f"theirs-{number}", group="theirs", cpu=str(size), on="n1", phase="Running")
+        )
+    for item in gang("mine", 1, cpu=str(asked), group={"in_queue": "b", "phase": "Inqueue"}):
+        simulation.put(item)
+
+    simulation.run()
+
+    evicted = [int(name.split("-")[1]) for _, name in simulation.evictions]
+    left = sum(sizes) - sum(sizes[number] for number in evicted)
+    assert left >= min(guarantee, sum(sizes))
+    assert bool(evicted) == bool(simulation.binds)
+
+
+@settings(max_examples=40, deadline=None)
 @given(
     limits=st.tuples(*[bounds] * 4),
     above=st.tuples(*[st.integers(2, 12)] * 2),

@@ -20,6 +20,7 @@ from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.errors import BadFact
 from stromboli.scheduling.jobs import ALLOCATED, Job
 from stromboli.scheduling.ledger import Ledger, Promise
+from stromboli.scheduling.loads import NO_LOADS, Loads
 from stromboli.scheduling.neighbours import Domains, Neighbourhood
 from stromboli.scheduling.nodes import NodeTable, read_node
 from stromboli.scheduling.occupancy import Occupancy, Place
@@ -80,6 +81,7 @@ class Cluster:
         self.occupancy = Occupancy(self.nodes)
         self.neighbourhood = Neighbourhood()
         self.domains = Domains()
+        self.loads: Loads = NO_LOADS
         self.ledger = Ledger()
         self.jobs: dict[JobKey, Job] = {}
         self.queues: dict[str, QueueInfo] = {}

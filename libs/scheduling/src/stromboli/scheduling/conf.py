@@ -1,13 +1,20 @@
 """What can be said about how to schedule: actions, tiers of plugins, a few times and names."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from stromboli.api.wellknown import DEFAULT_QUEUE, SCHEDULER_NAME
 
-__all__ = ["DEFAULT_TIERS", "FLAG_NAMES", "HIERARCHY_FLAG", "PluginConf", "SchedulingConf"]
+__all__ = [
+    "DEFAULT_TIERS",
+    "FLAG_NAMES",
+    "HIERARCHY_FLAG",
+    "MetricsConf",
+    "PluginConf",
+    "SchedulingConf",
+]
 
 HIERARCHY_FLAG: Final = "enableHierarchy"
 FLAG_NAMES: Final = (
@@ -77,6 +84,15 @@ DEFAULT_TIERS: Final = (
 """What Volcano's chart installs."""
 
 
+class MetricsConf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the measured load of nodes comes from (`usage`)."""
+
+    type: Literal["prometheus"] = "prometheus"
+    address: str
+    interval: str = "30s"
+    insecure: bool = msgspec.field(default=False, name="tls.insecureSkipVerify")
+
+
 class SchedulingConf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The scheduler's configuration."""
 
@@ -86,6 +102,7 @@ class SchedulingConf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         default_factory=dict[str, Mapping[str, Any]]
     )
     """By action."""
+    metrics: MetricsConf | None = None
     scheduler_names: tuple[str, ...] = (SCHEDULER_NAME,)
     """Pods with one of these as `schedulerName` are placed; all others only take room."""
     default_queue: str = DEFAULT_QUEUE

@@ -12,8 +12,16 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from stromboli.api.durations import parse_duration
+from stromboli.api.errors import DurationError
 from stromboli.scheduling.actions.registry import action
-from stromboli.scheduling.conf import FLAG_NAMES, HIERARCHY_FLAG, PluginConf, SchedulingConf
+from stromboli.scheduling.conf import (
+    FLAG_NAMES,
+    HIERARCHY_FLAG,
+    MetricsConf,
+    PluginConf,
+    SchedulingConf,
+)
 from stromboli.scheduling.errors import BadConfiguration, BadFile
 from stromboli.scheduling.plugins.registry import build
 
@@ -63,11 +71,28 @@ def read_conf_with(others: SchedulingConf, text: str) -> SchedulingConf:
         for plugin in tier:
             _try(lambda plugin=plugin: build(plugin), problems)
     problems += _conflicts(tiers)
+    metrics = _metrics(document.get("metrics"), problems)
     if problems:
         raise BadFile(problems)
     return msgspec.structs.replace(
-        others, actions=tuple(actions), tiers=tiers, action_arguments=arguments
+        others,
+        actions=tuple(actions),
+        tiers=tiers,
+        action_arguments=arguments,
+        metrics=metrics,
     )
+
+
+def _metrics(given: object, problems: list[str]) -> MetricsConf | None:
+    if given is None:
+        return None
+    try:
+        metrics = msgspec.convert(given, MetricsConf)
+        parse_duration(metrics.interval)
+    except (msgspec.ValidationError, DurationError) as fault:
+        problems.append(f"metrics: {fault}; expected type prometheus, an address, an interval")
+        return None
+    return metrics
 
 
 def _document(text: str) -> Mapping[str, Any]:

@@ -33,6 +33,7 @@ from stromboli.scheduling.errors import BadConfiguration
 from stromboli.scheduling.explain import Code, Explanation, Unblock
 from stromboli.scheduling.halfbound import HalfBound
 from stromboli.scheduling.jobs import Contender, Job
+from stromboli.scheduling.loads import Loads
 from stromboli.scheduling.plugins.registry import build_all
 from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus
 from stromboli.scheduling.reporting import Reporting
@@ -99,6 +100,11 @@ class SchedulerCore:
         self._evicts = bool(_EVICTING.intersection(self._conf.actions))
         # New plugins know nothing yet, and what they will say may be new to every job.
         self.cluster.look_at_everything()
+
+    def measured(self, loads: Loads) -> None:
+        """Somebody measured how busy the nodes are; it counts from the next cycle on."""
+        self.cluster.loads = loads
+        self.cluster.changes.nodes = True
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         said: list[Instruction] = []
@@ -233,12 +239,14 @@ class SchedulerCore:
             objects=cluster.objects,
             neighbourhood=cluster.neighbourhood,
             domains=cluster.domains,
+            loads=cluster.loads,
             look_again=self._attention.look_at,
             actions=self._conf.actions,
             dirty=cluster.take_dirty(),
             queues_changed=bool(changes.queues),
             nodes_changed=changes.nodes,
             nominated=cluster.nominated,
+            leaving=cluster.ledger.leaving(),
             spared=self._still_spared(now),
             first=self._half_bound.jobs,
             deferred=deferred,

@@ -199,11 +199,11 @@ class Job:
             self._count(task, -1)
 
     def count(self, *statuses: TaskStatus, role: str | None = None) -> int:
-        return sum(
-            number
-            for (of_role, status), number in self._counts.items()
-            if status in statuses and (role is None or role == of_role)
-        )
+        total = 0  # a plain loop: this is asked dozens of times per job and cycle
+        for (of_role, status), number in self._counts.items():
+            if status in statuses and (role is None or role == of_role):
+                total += number
+        return total
 
     def histogram(self) -> dict[str, int]:
         """How many tasks are in each status."""
@@ -379,4 +379,6 @@ def _add(total: dict[str, int], amounts: Amounts, times: int) -> None:
 
 
 def _sum(by_role: dict[str, int], role: str | None) -> int:
+    if not by_role:
+        return 0
     return sum(by_role.values()) if role is None else by_role.get(role, 0)

@@ -74,6 +74,10 @@ class Ledger:
         self._evictions[task.uid] = task
         self._eviction_of[intent_id] = task.uid
 
+    def leaving(self) -> list[Task]:
+        """Pods that were told to go and are not seen ending yet."""
+        return list(self._evictions.values())
+
     def is_evicting(self, uid: str) -> bool:
         return uid in self._evictions
 

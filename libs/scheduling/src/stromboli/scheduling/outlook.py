@@ -121,7 +121,7 @@ class Outlook:
 class _Imagined:
     """Some nodes with some more pods of one class on them; several plugins ask the same of it."""
 
-    __slots__ = ("_extra", "_offered", "_session", "_slots", "_used", "_vector", "request")
+    __slots__ = ("_extra", "_offered", "_session", "_used", "_vector", "request", "slots")
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _Imagined:
         self.request: Amounts = kind.request
         self._session = session
         self._vector = vector
-        self._slots = slots
+        self.slots = slots
         self._extra = extra
         self._offered: dict[str, IntVector] = {}
         self._used: dict[str, IntVector] = {}
@@ -144,9 +144,9 @@ class _Imagined:
         if found is None:
             row = self._session.nodes.resources.row(resource)
             if row < len(self._session.allocatable):
-                found = self._session.allocatable[row, self._slots]
+                found = self._session.allocatable[row, self.slots]
             else:  # nobody has spoken of it before
-                found = np.zeros(len(self._slots), dtype=np.int64)
+                found = np.zeros(len(self.slots), dtype=np.int64)
             self._offered[resource] = found
         return found
 
@@ -156,7 +156,7 @@ class _Imagined:
             found = self.allocatable(resource)
             row = self._session.nodes.resources.row(resource)
             if row < len(self._vector):
-                found = found - self._session.trial.idle[row, self._slots]
+                found = found - self._session.trial.idle[row, self.slots]
                 if self._vector[row]:
                     found = found + self._vector[row] * self._extra
             self._used[resource] = found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stromboli.scheduling.choosing import Choosing
 from stromboli.scheduling.jobs import Contender, Job
+from stromboli.scheduling.loads import NO_LOADS, Loads
 from stromboli.scheduling.neighbours import Domains, Neighbourhood
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.panel import Panel
@@ -55,8 +56,12 @@ class Session:
     """Have a job looked at again at a moment, whatever happens until then."""
     nominated: Mapping[str, str] = field(default_factory=dict[str, str])
     """By uid: the node where others make room for a pod."""
+    leaving: Sequence[Task] = ()
+    """Pods that were told to go and are not seen ending yet."""
     spared: frozenset[str] = frozenset()
     """Uids of pods whose eviction was refused lately: they are not asked again yet."""
+    loads: Loads = NO_LOADS
+    """What was measured on the nodes last."""
     dirty: Sequence[JobKey] = ()
     """Jobs that may differ from how the last cycle found them, ended ones among them."""
     queues_changed: bool = True

@@ -128,6 +128,9 @@ def _fill(
     by its guarantee in the first round has so much more. Here the level is found as a fraction
     of whole numbers, in at most as many steps as there are queues.
     """
+    satisfied = list(map(max, wanted, guarantee))
+    if sum(satisfied) <= total:
+        return satisfied
     whole = sum(weights)
     # The first round: everybody takes part, also those who want nothing of this resource.
     parts = [

@@ -1,12 +1,15 @@
 """`stromboli-scheduler`: read the settings, and let the scheduling core decide."""
 
+import asyncio
 import sys
 from pathlib import Path
 
 from stromboli.contracts.permissions import SCHEDULER
+from stromboli.runtime.deciding import DecidingShell
 from stromboli.runtime.deciding_service import run_deciding_service
 from stromboli.runtime.settings import BAD_SETTINGS, load_or_exit
 from stromboli.scheduler.config import SchedulerSettings
+from stromboli.scheduler.measuring import Measuring
 from stromboli.scheduler.reloading import ConfFile, ReloadingCore
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import KINDS
@@ -29,13 +32,20 @@ def main() -> None:
     except (OSError, UnicodeDecodeError, BadConfiguration) as problem:
         sys.stderr.write(f"{settings.scheduler_conf} can't be used: {problem}\n")
         sys.exit(BAD_SETTINGS)
+    measuring = Measuring(file)
+
+    async def beside(shell: DecidingShell) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(file.follow(shell, float(settings.reload_every)))
+            group.create_task(measuring.follow(shell))
+
     sys.exit(
         run_deciding_service(
             SCHEDULER,
             settings,
             kinds=KINDS,
-            make_core=lambda: ReloadingCore(file),
-            beside=lambda shell: file.follow(shell, float(settings.reload_every)),
+            make_core=lambda: ReloadingCore(file, lambda: measuring.loads),
+            beside=beside,
         )
     )
 

@@ -6,6 +6,7 @@ file, which is easily missed by watching, and it is small.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.conf_file import read_conf_with
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.loads import NO_LOADS, Loads
 
 __all__ = ["ConfFile", "ReloadingCore"]
 
@@ -86,13 +88,19 @@ class ConfFile:
 
 
 class ReloadingCore:
-    """The core, with the configuration that is in use now."""
+    """The core, with the configuration and the measurements that are in use now."""
 
-    def __init__(self, file: ConfFile) -> None:
+    def __init__(self, file: ConfFile, loads: Callable[[], Loads] = lambda: NO_LOADS) -> None:
         self._file = file
         self._core = SchedulerCore(file.conf)
+        self._loads = loads
+        self._known: Loads = NO_LOADS
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         if self._core.conf is not self._file.conf:
             self._core.reconfigure(self._file.conf)
+        loads = self._loads()
+        if loads is not self._known:
+            self._known = loads
+            self._core.measured(loads)
         return self._core.handle(stimulus, now=now)

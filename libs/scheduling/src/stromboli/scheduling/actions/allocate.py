@@ -16,6 +16,7 @@ from stromboli.scheduling.actions.turns import Turns
 from stromboli.scheduling.decisions import Action, Commit, Decisions
 from stromboli.scheduling.explain import (
     Explanation,
+    Unblock,
     invalid,
     misplaced,
     overused,
@@ -120,7 +121,8 @@ def _take_turn(
         return False
     decisions.tried[contender.key] = session.trial.placements(mark)
     session.trial.rollback(mark)
-    session.panel.blocked(contender)
+    if explanation is not None and explanation.unblock is Unblock.CAPACITY:
+        session.panel.blocked(contender)
     if explanation is not None:
         decisions.explanations[contender.key] = explanation
     return False

@@ -120,7 +120,8 @@ class _Preempting:
             mark = session.trial.checkpoint()
             if not self._preempt(contender, tasks[0], self._of_own_job(contender)):
                 return
-            if is_for_allocate(session, NAME, mark):
+            if not session.trial.evictions(mark):
+                # Free room is for the gang as a whole, which could not use it.
                 session.trial.rollback(mark)
                 return
             conclude(self.decisions, contender, session.trial.commit(mark), tasks[1:])

@@ -54,8 +54,8 @@ __all__ = [
     "PreFilter",
     "Preemptable",
     "Preemptive",
-    "Protector",
     "Preference",
+    "Protector",
     "QueueFilter",
     "QueueOrder",
     "QueuePreference",
@@ -123,6 +123,11 @@ class Claim:
 
 class NodeState(Protocol):
     """Some nodes as they would be; entry i of every vector is about the same node."""
+
+    @property
+    def slots(self) -> IntVector:
+        """Which nodes; one may be there several times, as it would be after so many pods."""
+        ...
 
     @property
     def request(self) -> Amounts:

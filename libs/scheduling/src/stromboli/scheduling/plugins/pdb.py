@@ -49,8 +49,9 @@ class DisruptionBudgets:
             return []
         budgets: Mapping[tuple[str, str], PodDisruptionBudget] = self._session.objects(KIND)
         left = {key: budget.status.disruptions_allowed for key, budget in budgets.items()}
-        for eviction in self._session.trial.evicted.values():
-            for key in _matching(eviction.task, budgets):
+        on_trial = (eviction.task for eviction in self._session.trial.evicted.values())
+        for task in (*on_trial, *self._session.leaving):
+            for key in _matching(task, budgets):
                 left[key] -= 1
         found: list[Task] = []
         for task in candidates:

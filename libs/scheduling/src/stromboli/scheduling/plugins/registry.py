@@ -37,6 +37,7 @@ from stromboli.scheduling.plugins import (
     resourcequota,
     sla,
     tdm,
+    usage,
 )
 from stromboli.scheduling.plugins.api import Build, Plugin
 
@@ -68,6 +69,7 @@ IN_TREE: Final[Mapping[str, Build]] = {
     resourcequota.NAME: resourcequota.build,
     sla.NAME: sla.build,
     tdm.NAME: tdm.build,
+    usage.NAME: usage.build,
 }
 
 

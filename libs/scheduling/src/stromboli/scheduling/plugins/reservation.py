@@ -66,17 +66,13 @@ class Reservation:
             self._head = contender.key
             self._date = self._promise(self._session)
 
-    def how_many(
-        self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int
-    ) -> int:
+    def how_many(self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int) -> int:
         date, session = self._date, self._session
         if date is None or session is None or contender.key == date.job:
             return want
         if self._ends_in_time(session, contender, date):
             return want
-        room = [
-            date.over.get(name, 0) // units for name, units in kind.request if name != PODS
-        ]
+        room = [date.over.get(name, 0) // units for name, units in kind.request if name != PODS]
         return max(0, min([want, *room]))
 
     def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
