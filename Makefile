@@ -6,7 +6,7 @@ PYTHON ?= python3
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test lint format generate bench e2e-assets e2e clean
+.PHONY: help up demo test faults lint format generate bench e2e-assets e2e clean
 
 help: ## List what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -25,7 +25,10 @@ demo: $(INSTALLED) ## Run two jobs and one that is too large, and show where the
 	@$(BIN)/stromboli demo
 
 test: $(INSTALLED) ## Run every test that needs nothing but Python
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not e2e"
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not e2e and not slow"
+
+faults: $(INSTALLED) ## Kill every process at every turn of a job's life (about ten minutes)
+	@$(BIN)/pytest -q -m slow tests/faults
 
 lint: $(INSTALLED) ## Style, types, layers, spelling, generated files
 	@$(BIN)/ruff check .
@@ -34,13 +37,16 @@ lint: $(INSTALLED) ## Style, types, layers, spelling, generated files
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m stromboli.api.crds --check deploy/crds
+	@$(BIN)/python -m stromboli.admitting.reference --check .
 
 format: $(INSTALLED) ## Format the code and apply safe fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-generate: $(INSTALLED) ## Write the files that are made from types (CRDs)
+generate: $(INSTALLED) ## Write the files that are made from types and tables
 	@$(BIN)/python -m stromboli.api.crds --write deploy/crds
+	@$(BIN)/python -m stromboli.admitting.reference --write .
+	@$(BIN)/python -m stromboli.lifecycle.reference --write docs/reference/job-lifecycle.md
 
 bench: $(INSTALLED) ## Measure and print the figures of bench/ (a few minutes)
 	@$(BIN)/python -m bench

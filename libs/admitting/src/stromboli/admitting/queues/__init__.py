@@ -1,0 +1,1 @@
+"""Queues: their shares, their tree, and who may delete them."""
