@@ -14,7 +14,17 @@ from typing import Final, cast
 
 import uvloop
 
-from bench import admission, api_servers, facts, intents, jobs, rebuild, replay, scheduling
+from bench import (
+    admission,
+    api_servers,
+    big_job,
+    facts,
+    intents,
+    jobs,
+    rebuild,
+    replay,
+    scheduling,
+)
 from bench.calibration import calibrate, machine
 from bench.figures import Figure, NotMeasured, Result, Run
 from bench.report import Report, as_text, write
@@ -26,6 +36,7 @@ _ALL: Final[tuple[Figure, ...]] = (
     facts,
     intents,
     jobs,
+    big_job,
     scheduling,
     admission,
     replay,

@@ -13,7 +13,7 @@ from stromboli.testkit.gateways import GatewayProcess
 from stromboli.testkit.kube_objects import ClusterBuilder
 from stromboli.testkit.nats_server import NatsServer
 
-StartControllers = Callable[[], DeciderProcess]
+StartControllers = Callable[..., DeciderProcess]
 
 
 @pytest.fixture
@@ -32,13 +32,15 @@ async def gateway(
 async def start_controllers(
     tmp_path: Path, gateway: GatewayProcess, nats_server: NatsServer
 ) -> AsyncIterator[StartControllers]:
-    """Starts controllers; those that still run at the end are killed."""
+    """Starts controllers, all or those that are named; what still runs at the end is killed."""
     started: list[DeciderProcess] = []
 
-    def start() -> DeciderProcess:
-        number = len(started)
+    def start(controllers: str = "*") -> DeciderProcess:
         process = DeciderProcess(
-            "controllers", tmp_path / f"controllers-{number}", nats_url=nats_server.url
+            "controllers",
+            tmp_path / f"controllers-{len(started)}",
+            nats_url=nats_server.url,
+            env={"STROMBOLI_CONTROLLERS_CONTROLLERS": controllers},
         )
         started.append(process)
         return process

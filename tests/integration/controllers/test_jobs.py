@@ -5,10 +5,13 @@ import time
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from stromboli.api import kinds
-from stromboli.contracts.outcomes import Applied
+from stromboli.contracts.outcomes import Applied, Refused
 from stromboli.kube.wire import PatchType
+from stromboli.testkit.bus_contents import stored_outcomes
 from stromboli.testkit.bus_peer import BusPeer
 from stromboli.testkit.deciders import DeciderProcess
 from stromboli.testkit.kube_objects import ClusterBuilder
@@ -19,6 +22,19 @@ pytestmark = pytest.mark.nats
 
 JOB = "lm-mpi-job"
 PODS = [f"{JOB}-mpimaster-0", *(f"{JOB}-mpiworker-{index}" for index in range(3))]
+
+
+def key_pair() -> tuple[str, str]:
+    key = ed25519.Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    return private.decode(), public.decode()
 
 
 async def phase(cluster: ClusterBuilder) -> str:
@@ -148,12 +164,49 @@ async def test_a_key_pair_that_the_job_gives_itself_is_taken_from_the_job(
     """The bus has it redacted; the gateway reads it from the object."""
     await scheduler.until_seen("queue", "", "default")
     manifest = mpi_job()
-    manifest["spec"]["plugins"]["ssh"] = ["--ssh-private-key=mine", "--ssh-public-key", "yours"]
+    private, public = key_pair()
+    manifest["spec"]["plugins"]["ssh"] = [
+        f"--ssh-private-key={private}",
+        "--ssh-public-key",
+        public,
+    ]
     await cluster.make("vcjob", manifest)
 
     async def secret() -> dict[str, Any] | None:
         return await cluster.fetch("secret", f"{JOB}-ssh")
 
     found = await eventually(secret, describe="the secret")
-    assert base64.b64decode(found["data"]["id_rsa"]) == b"mine"
-    assert base64.b64decode(found["data"]["authorized_keys"]) == b"yours"
+    assert base64.b64decode(found["data"]["id_rsa"]).decode() == private
+    assert base64.b64decode(found["data"]["authorized_keys"]).decode() == public
+
+
+async def test_a_key_pair_that_does_not_parse_is_told_in_plain_words_and_tried_ever_later(
+    controllers: DeciderProcess, scheduler: BusPeer, cluster: ClusterBuilder
+):
+    await scheduler.until_seen("queue", "", "default")
+    manifest = mpi_job()
+    manifest["spec"]["plugins"]["ssh"] = ["--ssh-private-key=mine", "--ssh-public-key=yours"]
+    await cluster.make("vcjob", manifest)
+
+    async def is_told() -> bool:
+        found = await cluster.fetch("vcjob", JOB)
+        assert found is not None
+        state = found.get("status", {}).get("state", {})
+        assert state.get("reason") == "PluginError", state
+        assert "the private key can't be read" in state["message"]
+        assert "mine" not in state["message"]
+        return True
+
+    await eventually(is_told, describe="the job says what is wrong with its key")
+    refused = [
+        outcome
+        for outcome in await stored_outcomes(scheduler)
+        if isinstance(outcome, Refused) and outcome.kind == "secret"
+    ]
+    assert 1 <= len(refused) <= 8
+    events = [
+        event
+        for name in await cluster.names("event")
+        if (event := await cluster.fetch("event", name)) and event["reason"] == "PluginError"
+    ]
+    assert len(events) == 1

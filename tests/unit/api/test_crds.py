@@ -64,6 +64,9 @@ def test_manifests_are_read_in_the_order_people_expect():
          ["pg", "podgroup-v1beta1"], False),
         ("Queue", "queues.scheduling.volcano.sh", "Cluster", ["q", "queue-v1beta1"], True),
         ("Command", "commands.bus.volcano.sh", "Namespaced", None, False),
+        ("CronJob", "cronjobs.batch.volcano.sh", "Namespaced", ["cronvcjob", "cronvj"], True),
+        ("JobFlow", "jobflows.flow.volcano.sh", "Namespaced", ["jf"], True),
+        ("JobTemplate", "jobtemplates.flow.volcano.sh", "Namespaced", ["jt"], True),
     ],
 )  # fmt: skip
 def test_names_scope_and_subresources_are_volcanos(
@@ -104,6 +107,12 @@ def test_columns_are_volcanos():
         ],
         "Queue": [("PARENT", "string", ".spec.parent", 0)],
         "Command": [],
+        "CronJob": [],
+        "JobFlow": [
+            ("Status", "string", ".status.state.phase", 0),
+            ("Age", "date", ".metadata.creationTimestamp", 0),
+        ],
+        "JobTemplate": [],
     }
 
 

@@ -30,18 +30,21 @@ def test_tokens_are_those_that_subjects_are_spelt_with():
     assert [kind.token for kind in KINDS] == [
         "pod", "node", "priorityclass", "namespace", "configmap", "service", "secret", "event",
         "lease", "vcjob", "vcpodgroup", "queue", "command",
+        "vccronjob", "jobflow", "jobtemplate", "replicaset", "statefulset", "daemonset", "k8sjob",
+        "networkpolicy", "persistentvolumeclaim",
+        "resourcequota", "poddisruptionbudget",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("token", ["", "job", "k8sjob", "Pod"])
+@pytest.mark.parametrize("token", ["", "job", "k8sJob", "Pod"])
 def test_an_unknown_token_is_refused_with_the_known_ones(token: str):
     with pytest.raises(UnknownKind, match="vcpodgroup"):
         by_token(token)
 
 
 def test_a_kind_of_another_group_is_unknown():
-    with pytest.raises(UnknownKind, match="batch/v1 Job"):
-        by_gvk("batch/v1", "Job")
+    with pytest.raises(UnknownKind, match="batch/v1 CronJob"):
+        by_gvk("batch/v1", "CronJob")
     with pytest.raises(UnknownKind, match="KubeObject"):
         kind_of(KubeObject())
 

@@ -8,8 +8,8 @@ import pytest
 from stromboli.contracts.intents import AnyIntent
 from stromboli.contracts.outcomes import Reason
 from stromboli.gateway.checks import check
+from stromboli.lifecycle.controllers.registry import CONTROLLERS, kinds_read_by
 from stromboli.lifecycle.core import LifecycleCore
-from stromboli.lifecycle.world import READS
 from stromboli.testkit.job_scenario import JobScenario
 from stromboli.testkit.simulated_gateway import SimulatedGateway
 
@@ -23,7 +23,7 @@ def as_the_gateway_checks(intent: AnyIntent) -> tuple[Reason, str] | None:
 def make_scenario() -> Callable[[], JobScenario]:
     def make() -> JobScenario:
         turns = itertools.count()
-        gateway = SimulatedGateway(watched=READS, check=as_the_gateway_checks)
+        gateway = SimulatedGateway(watched=kinds_read_by(CONTROLLERS), check=as_the_gateway_checks)
         return JobScenario(gateway, lambda: LifecycleCore(turn=f"turn-{next(turns)}"))
 
     return make

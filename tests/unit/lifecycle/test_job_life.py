@@ -162,6 +162,54 @@ def test_an_eviction_while_no_core_was_there_is_found_by_the_next(scenario: JobS
     assert scenario.status("j")["retryCount"] == 1
 
 
+def test_of_two_evictions_at_once_none_is_forgotten(scenario: JobScenario):
+    """The first is answered with a restart of its pod; the other would abort the job."""
+    scenario.running(
+        job(
+            "j",
+            task("a", 2, policies=[{"event": "PodEvicted", "action": "RestartPod"}]),
+            task("b", 1, policies=[{"event": "PodEvicted", "action": "AbortJob"}]),
+            minAvailable=1,
+        )
+    )
+    scenario.settles = False
+    scenario.lose_pod("j-a-0")
+    scenario.lose_pod("j-b-0")
+    scenario.driver.start()
+    scenario.driver.settle()
+    scenario.release_pods()
+    scenario.driver.settle()
+
+    # While it restarts, every action but those for a part starts it anew.
+    assert scenario.status("j")["version"] == 1
+    assert scenario.phases("j")[:3] == ["Pending", "Running", "Restarting"]
+
+
+@pytest.mark.parametrize("order", ["SyncJob", "ResumeJob"])
+def test_an_eviction_is_not_forgotten_over_an_order(scenario: JobScenario, order: str):
+    scenario.running(job("j", task("t", 2), policies=RESTART_ON_EVICTION))
+    scenario.settles = False
+    scenario.order(order, "j")
+    scenario.lose_pod("j-t-0")
+    scenario.driver.start()
+    scenario.driver.settle()
+
+    assert scenario.status("j")["retryCount"] == 1
+    assert scenario.gateway.names("command") == []
+
+
+def test_a_new_spec_is_not_forgotten_over_an_order(scenario: JobScenario):
+    policies = [{"event": "JobUpdated", "action": "RestartJob"}]
+    scenario.running(job("j", task("t", 2), policies=policies))
+    scenario.settles = False
+    scenario.order("SyncJob", "j")
+    scenario.gateway.patch("vcjob", "j", {"spec": {"minAvailable": 1}})
+    scenario.driver.start()
+    scenario.driver.settle()
+
+    assert scenario.status("j")["retryCount"] == 1
+
+
 def test_a_restart_waits_until_the_old_pods_are_gone(scenario: JobScenario):
     scenario.running(job("j", task("t", 2), policies=RESTART_ON_EVICTION))
     scenario.lose_pod("j-t-0")

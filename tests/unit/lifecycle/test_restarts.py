@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from stromboli.contracts.stimuli import FactChanged, OutcomeHeard, Unanswered
+from stromboli.contracts.stimuli import FactChanged, OutcomeHeard, Unanswered, WokeUp
 from stromboli.testkit.job_scenario import JobScenario
 from stromboli.testkit.sample_jobs import job, mpi_job, task, tensorflow_job
+
+pytestmark = pytest.mark.timeout(180)
 
 Make = Callable[[], JobScenario]
 Life = Callable[[JobScenario, Callable[[], None]], None]
@@ -61,7 +63,81 @@ def resumed_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
         settle()
 
 
-LIVES: list[Life] = [mpi_life, restarted_life, resumed_life]
+def partly_restarted_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
+    policies = [{"event": "PodEvicted", "action": "RestartTask"}]
+    acts: list[Callable[[], object]] = [
+        lambda: scenario.submit(
+            job("j", task("a", 3), task("b", 1), policies=policies, minAvailable=1)
+        ),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.lose_pod("j-a-0"),
+        scenario.release_pods,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.set_pods("Succeeded"),
+    ]
+    for act in acts:
+        act()
+        settle()
+
+
+def delayed_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
+    policies = [
+        {"event": "PodFailed", "action": "RestartJob", "timeout": "1m"},
+        {"event": "PodPending", "action": "AbortJob", "timeout": "1h"},
+    ]
+
+    def pass_time(seconds: float) -> None:
+        scenario.gateway.now += seconds
+        scenario.gateway.stimuli.append(WokeUp())
+
+    acts: list[Callable[[], object]] = [
+        lambda: scenario.submit(job("j", task("t", 2), policies=policies, plugins={"svc": []})),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.set_pods("Failed", of="t-0", exit_code=1),
+        lambda: pass_time(59),
+        lambda: pass_time(2),
+        scenario.release_pods,
+        scenario.enqueue,
+        lambda: pass_time(3600),
+    ]
+    for act in acts:
+        act()
+        settle()
+
+
+def scaled_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
+    def scale(replicas: int) -> None:
+        tasks = [task("t", replicas)]
+        scenario.gateway.patch("vcjob", "j", {"spec": {"tasks": tasks}})
+
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+    acts: list[Callable[[], object]] = [
+        lambda: scenario.submit(
+            job("j", task("t", 3), policies=policies, plugins={"svc": []}, minAvailable=1)
+        ),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scale(1),
+        scenario.release_pods,
+        lambda: scale(4),
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.set_pods("Succeeded"),
+    ]
+    for act in acts:
+        act()
+        settle()
+
+
+LIVES: list[Life] = [
+    mpi_life,
+    restarted_life,
+    resumed_life,
+    partly_restarted_life,
+    delayed_life,
+    scaled_life,
+]
 
 
 def outcome(scenario: JobScenario) -> dict[str, Any]:
@@ -155,6 +231,8 @@ def test_no_two_intents_ever_have_the_same_id(scenario: JobScenario):
         life(scenario, scenario.driver.settle)
         scenario.driver.start()
         scenario.driver.settle()
+        for name in scenario.gateway.names("vcjob"):
+            scenario.gateway.delete("vcjob", name)
     ids = [intent.id for intent in scenario.gateway.applied]
 
     assert len(ids) > 50
@@ -204,7 +282,7 @@ def test_a_refusal_is_tried_again_later_and_ever_later(scenario: JobScenario):
     assert first == 1
     assert 2 <= len(scenario.gateway.refused) <= 8
     message = scenario.status("j")["state"]["message"]
-    assert message.startswith("create configmap: it belongs to")
+    assert message == "ConfigMap j-svc could not be made: it belongs to []"
     scenario.gateway.delete("configmap", "j-svc")
     scenario.driver.wait(60)
     scenario.enqueue()

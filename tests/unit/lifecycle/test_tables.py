@@ -9,7 +9,7 @@ from stromboli.lifecycle.arguments import read_arguments
 from stromboli.lifecycle.census import Census
 from stromboli.lifecycle.merging import merge_patch
 from stromboli.lifecycle.phases import ENDS_IN, TABLE, Keep, Rule, What, effect_of, settled
-from stromboli.lifecycle.policies import Happening, action_for
+from stromboli.lifecycle.policies import Happening, answer_to
 from stromboli.lifecycle.records import Records
 from stromboli.lifecycle.roster import as_indexes, as_text
 from stromboli.testkit import sample_jobs
@@ -20,6 +20,11 @@ ALIVE = (JobPhase.PENDING, JobPhase.RUNNING)
 def a_job(*tasks: sample_jobs.Manifest, **spec: Any) -> Job:
     chosen = tasks or (sample_jobs.task("t", 2),)
     return read_object(kinds.VC_JOB, sample_jobs.job("j", *chosen, **spec))
+
+
+def action_for(job: Job, happening: Happening) -> str:
+    answer = answer_to(job, happening)
+    return Action.SYNC_JOB if answer is None else answer.action
 
 
 def test_every_phase_answers_every_action():
@@ -170,8 +175,14 @@ def test_records_survive_being_written_and_read():
         kept=Keep.FINISHED,
         ended_group="uid-2",
         made={("configmap", "my-job-svc"): "uid-3"},
+        content={("configmap", "my-job-svc"): "abc"},
+        renewed={"worker-a": {0: 1, 5: 2}},
+        delayed={("PodEvicted", "worker-a"): {3: 1700000000}, ("Unknown", ""): {-1: 1700000001}},
+        generation=4,
+        told={"FailedCreate": "abc@1700000000"},
         plugins=frozenset({"svc"}),
-        others={"volume-pvc-data": "data"},
+        claims=frozenset({"data"}),
+        others={"somebody": "else"},
     )
 
     assert Records.read(records.written()) == records

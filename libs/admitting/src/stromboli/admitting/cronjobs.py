@@ -21,9 +21,10 @@ from stromboli.admitting.paths import UPDATE
 from stromboli.admitting.questions import Json, Review, Surroundings, Verdict
 from stromboli.admitting.reading import name_of, read, typed
 from stromboli.admitting.rules import OURS, Fault, Faults, Rule, faults_of, rule, verdict_of
-from stromboli.admitting.schedules import is_schedule, is_time_zone
 from stromboli.api.batch import Job
+from stromboli.api.errors import BadSchedule, UnknownTimeZone
 from stromboli.api.kinds import VC_CRON_JOB, VC_JOB
+from stromboli.api.schedules import read_schedule, read_zone
 from stromboli.api.wellknown import DEFAULT_QUEUE
 
 __all__ = ["RULES", "TEMPLATE_RULE", "CronCase", "queues_named", "validate"]
@@ -68,7 +69,7 @@ def zone_apart(case: CronCase) -> Faults:
     about="five fields, a descriptor such as `@daily`, or `@every` and a duration",
 )
 def schedule_form(case: CronCase) -> Faults:
-    if case.schedule and "TZ" not in case.schedule and not is_schedule(case.schedule):
+    if case.schedule and "TZ" not in case.schedule and not _is_schedule(case.schedule):
         yield ()
 
 
@@ -109,7 +110,7 @@ def zone_not_local(case: CronCase) -> Faults:
 )
 def zone_known(case: CronCase) -> Faults:
     zone = case.time_zone
-    if zone and zone.lower() != "local" and _has_zone_form(zone) and not is_time_zone(zone):
+    if zone and zone.lower() != "local" and _has_zone_form(zone) and not _is_time_zone(zone):
         yield ()
 
 
@@ -221,3 +222,19 @@ def _job_of(review: Review, conf: AdmissionConf) -> Job:
     template: Json = _template_in(review.object) or {}
     manifest = {"spec": template.get("spec") or {}}
     return typed(VC_JOB, defaulted(typed(VC_JOB, manifest), manifest, conf))
+
+
+def _is_schedule(text: str) -> bool:
+    try:
+        read_schedule(text)
+    except BadSchedule:
+        return False
+    return True
+
+
+def _is_time_zone(name: str) -> bool:
+    try:
+        read_zone(name)
+    except UnknownTimeZone:
+        return False
+    return True

@@ -4,6 +4,8 @@
     ├── QuantityError        text that Kubernetes would not read as a resource quantity
     ├── DurationError        text that Go would not read as a duration
     ├── TimestampError       text that is not RFC 3339
+    ├── BadSchedule          text that is not a cron expression
+    ├── UnknownTimeZone      a name that is not in the time zone database
     ├── SelectorError        a selector whose text, operator or values are not legal
     ├── ObjectUnreadable     bytes that cannot be read as an object of the kind they claim
     ├── UnknownKind          a token, type or (apiVersion, kind) that the registry does not hold
@@ -19,6 +21,7 @@ from typing import Final
 __all__ = [
     "ApiError",
     "BadPath",
+    "BadSchedule",
     "ContentsWithheld",
     "DurationError",
     "ObjectUnreadable",
@@ -26,6 +29,7 @@ __all__ = [
     "SelectorError",
     "TimestampError",
     "UnknownKind",
+    "UnknownTimeZone",
 ]
 
 _SHOWN: Final = 64
@@ -59,6 +63,21 @@ class TimestampError(ApiError):
         self.text = text
         super().__init__(
             f"bad timestamp {_shown(text)}: expected RFC 3339 such as '2024-05-28T09:18:50Z'"
+        )
+
+
+class BadSchedule(ApiError):
+    def __init__(self, text: str, problem: str) -> None:
+        self.text = text
+        super().__init__(f"schedule {_shown(text)} is not a valid cron expression: {problem}")
+
+
+class UnknownTimeZone(ApiError):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"unknown time zone {_shown(name)}: expected a name of the IANA time zone database, "
+            "such as Europe/Rome, or none at all for UTC"
         )
 
 

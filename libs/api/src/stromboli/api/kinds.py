@@ -1,7 +1,7 @@
 """The registry of kinds: for each, its token on the bus, its place in the API, and its type.
 
 A token names one (group, kind) for good, since subjects and stored facts are spelt with it;
-`k8sjob` is reserved for batch/v1 Job. Adding a kind is adding a row here.
+`k8sjob` is batch/v1 Job. Adding a kind is adding a row here.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -11,33 +11,54 @@ from urllib.parse import quote
 from stromboli.api.batch import Job
 from stromboli.api.bus import Command
 from stromboli.api.core import (
+    BatchJob,
     ConfigMap,
+    DaemonSet,
     Event,
     Lease,
     Namespace,
+    NetworkPolicy,
     Node,
+    PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PriorityClass,
+    ReplicaSet,
+    ResourceQuota,
     Secret,
     Service,
+    StatefulSet,
 )
+from stromboli.api.cron import CronJob
 from stromboli.api.errors import BadPath, UnknownKind
+from stromboli.api.flow import JobFlow, JobTemplate
 from stromboli.api.meta import KubeObject, OwnerReference
 from stromboli.api.scheduling import PodGroup, Queue
 
 __all__ = [
     "COMMAND",
     "CONFIG_MAP",
+    "DAEMON_SET",
     "EVENT",
+    "JOB_FLOW",
+    "JOB_TEMPLATE",
+    "K8S_JOB",
     "KINDS",
     "LEASE",
     "NAMESPACE",
+    "NETWORK_POLICY",
     "NODE",
+    "PERSISTENT_VOLUME_CLAIM",
     "POD",
+    "POD_DISRUPTION_BUDGET",
     "PRIORITY_CLASS",
     "QUEUE",
+    "REPLICA_SET",
+    "RESOURCE_QUOTA",
     "SECRET",
     "SERVICE",
+    "STATEFUL_SET",
+    "VC_CRON_JOB",
     "VC_JOB",
     "VC_POD_GROUP",
     "Kind",
@@ -158,6 +179,54 @@ COMMAND: Final = Kind(
     "command", group="bus.volcano.sh", version="v1alpha1", kind="Command",
     plural="commands", namespaced=True, type=Command,
 )  # fmt: skip
+VC_CRON_JOB: Final = Kind(
+    "vccronjob", group="batch.volcano.sh", version="v1alpha1", kind="CronJob",
+    plural="cronjobs", namespaced=True, type=CronJob, short_names=("cronvcjob", "cronvj"),
+    status_subresource=True,
+)  # fmt: skip
+JOB_FLOW: Final = Kind(
+    "jobflow", group="flow.volcano.sh", version="v1alpha1", kind="JobFlow", plural="jobflows",
+    namespaced=True, type=JobFlow, short_names=("jf",), status_subresource=True,
+)  # fmt: skip
+JOB_TEMPLATE: Final = Kind(
+    "jobtemplate", group="flow.volcano.sh", version="v1alpha1", kind="JobTemplate",
+    plural="jobtemplates", namespaced=True, type=JobTemplate, short_names=("jt",),
+    status_subresource=True,
+)  # fmt: skip
+REPLICA_SET: Final = Kind(
+    "replicaset", group="apps", version="v1", kind="ReplicaSet", plural="replicasets",
+    namespaced=True, type=ReplicaSet, short_names=("rs",), status_subresource=True,
+)  # fmt: skip
+STATEFUL_SET: Final = Kind(
+    "statefulset", group="apps", version="v1", kind="StatefulSet", plural="statefulsets",
+    namespaced=True, type=StatefulSet, short_names=("sts",), status_subresource=True,
+)  # fmt: skip
+DAEMON_SET: Final = Kind(
+    "daemonset", group="apps", version="v1", kind="DaemonSet", plural="daemonsets",
+    namespaced=True, type=DaemonSet, short_names=("ds",), status_subresource=True,
+)  # fmt: skip
+K8S_JOB: Final = Kind(
+    "k8sjob", group="batch", version="v1", kind="Job", plural="jobs", namespaced=True,
+    type=BatchJob, status_subresource=True,
+)  # fmt: skip
+NETWORK_POLICY: Final = Kind(
+    "networkpolicy", group="networking.k8s.io", version="v1", kind="NetworkPolicy",
+    plural="networkpolicies", namespaced=True, type=NetworkPolicy, short_names=("netpol",),
+)  # fmt: skip
+PERSISTENT_VOLUME_CLAIM: Final = Kind(
+    "persistentvolumeclaim", group="", version="v1", kind="PersistentVolumeClaim",
+    plural="persistentvolumeclaims", namespaced=True, type=PersistentVolumeClaim,
+    short_names=("pvc",), status_subresource=True,
+)  # fmt: skip
+RESOURCE_QUOTA: Final = Kind(
+    "resourcequota", group="", version="v1", kind="ResourceQuota", plural="resourcequotas",
+    namespaced=True, type=ResourceQuota, short_names=("quota",), status_subresource=True,
+)  # fmt: skip
+POD_DISRUPTION_BUDGET: Final = Kind(
+    "poddisruptionbudget", group="policy", version="v1", kind="PodDisruptionBudget",
+    plural="poddisruptionbudgets", namespaced=True, type=PodDisruptionBudget,
+    short_names=("pdb",), status_subresource=True,
+)  # fmt: skip
 
 KINDS: Final[tuple[Kind[Any], ...]] = (
     POD,
@@ -173,6 +242,17 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     VC_POD_GROUP,
     QUEUE,
     COMMAND,
+    VC_CRON_JOB,
+    JOB_FLOW,
+    JOB_TEMPLATE,
+    REPLICA_SET,
+    STATEFUL_SET,
+    DAEMON_SET,
+    K8S_JOB,
+    NETWORK_POLICY,
+    PERSISTENT_VOLUME_CLAIM,
+    RESOURCE_QUOTA,
+    POD_DISRUPTION_BUDGET,
 )
 
 _BY_TOKEN: Final = {kind.token: kind for kind in KINDS}

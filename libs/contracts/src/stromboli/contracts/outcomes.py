@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from stromboli.contracts.epochs import Epoch
-from stromboli.contracts.intents import Verb
+from stromboli.contracts.intents import AnyIntent, Fence, Verb
 from stromboli.contracts.messages import Message, travels_on
 from stromboli.contracts.subjects import CLUSTER
 
@@ -109,3 +109,22 @@ class FenceAnswered(Outcome, frozen=True, kw_only=True, tag="fence.answered.v1")
 
 
 AnyOutcome: TypeAlias = Applied | Refused | GangBound | FenceAnswered
+
+
+def refused(intent: AnyIntent, reason: Reason, message: str, *, at: float) -> Refused:
+    """The answer no to this intent."""
+    named = not isinstance(intent, Fence)
+    return Refused(
+        intent_id=intent.id,
+        service=intent.service,
+        shard=intent.shard,
+        verb=intent.verb,
+        kind=intent.kind,
+        key=intent.key,
+        at=at,
+        cause=intent.id,
+        namespace=intent.namespace if named else "",
+        name=intent.name if named else "",
+        reason=reason,
+        message=message,
+    )

@@ -59,11 +59,17 @@ def _owns(service: str, kind: str, *fields: str, subresource: str = "") -> Row:
 
 ROWS: tuple[Row, ...] = (
     *_may(CONTROLLERS, Verb.CREATE, "vcpodgroup", "pod", "configmap", "service"),
+    *_may(CONTROLLERS, Verb.CREATE, "networkpolicy", "persistentvolumeclaim", "vcjob"),
     *_may(CONTROLLERS, Verb.CREATE, "queue", "event", ownerless=True),
     *_may(CONTROLLERS, Verb.DELETE, "vcjob", "vcpodgroup", "pod", "configmap", "service"),
-    *_may(CONTROLLERS, Verb.DELETE, "secret", "command"),
+    *_may(CONTROLLERS, Verb.DELETE, "secret", "command", "networkpolicy", "persistentvolumeclaim"),
     *_may(CONTROLLERS, Verb.GENERATE, "secret"),
     _owns(CONTROLLERS, "vcjob", "status", subresource="status"),
+    _owns(CONTROLLERS, "vcjob", "metadata.annotations"),
+    _owns(CONTROLLERS, "configmap", "data"),
+    _owns(CONTROLLERS, "vccronjob", "status", subresource="status"),
+    _owns(CONTROLLERS, "jobflow", "status", subresource="status"),
+    _owns(CONTROLLERS, "jobtemplate", "status", subresource="status"),
     _owns(CONTROLLERS, "vcpodgroup", "spec", "metadata.labels", "metadata.annotations"),
     _owns(CONTROLLERS, "queue", "spec.parent", "metadata.annotations"),
     _owns(

@@ -56,7 +56,17 @@ class WokeUp(msgspec.Struct, frozen=True):
     """The time that a `WakeAt` named has come, or the slow safety pass is due."""
 
 
-Stimulus: TypeAlias = FactChanged | Ready | OutcomeHeard | Unanswered | WokeUp
+class ProbeAnswered(msgspec.Struct, frozen=True, kw_only=True):
+    """How a `Probe` went."""
+
+    probe_id: str
+    key: str
+    succeeded: bool
+    said: str = ""
+    """What was answered, or why nothing was, in words for people."""
+
+
+Stimulus: TypeAlias = FactChanged | Ready | OutcomeHeard | Unanswered | WokeUp | ProbeAnswered
 
 
 class WakeAt(msgspec.Struct, frozen=True):
@@ -65,7 +75,23 @@ class WakeAt(msgspec.Struct, frozen=True):
     at: float
 
 
-Instruction: TypeAlias = AnyIntent | HistoryRecorded | WakeAt
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """Find out whether a pod answers; the answer is a `ProbeAnswered` with the same id.
+
+    With a path it is an HTTP GET, which succeeds with a status from 200 to 399; without one,
+    a TCP connection is enough.
+    """
+
+    id: str
+    key: str
+    host: str
+    port: int
+    path: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = 1.0
+
+
+Instruction: TypeAlias = AnyIntent | HistoryRecorded | WakeAt | Probe
 
 
 class Core(Protocol):

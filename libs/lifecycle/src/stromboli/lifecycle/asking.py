@@ -84,7 +84,9 @@ class Asker:
             )
         )
 
-    def delete(self, kind: str, namespace: str, name: str, *, uid: str) -> None:
+    def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str, propagation: str = "Background"
+    ) -> None:
         self.intents.append(
             DeleteObject(
                 **self._common(Verb.DELETE, kind, namespace, name, uid.encode()),
@@ -92,6 +94,7 @@ class Asker:
                 namespace=namespace,
                 name=name,
                 uid=uid,
+                propagation=propagation,
             )
         )
 

@@ -10,37 +10,31 @@ from typing import Final
 import msgspec
 
 from stromboli.api.core import Pod
-from stromboli.api.wellknown import JOB_VERSION, TASK_INDEX, TASK_SPEC
+from stromboli.api.wellknown import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, TASK_SPEC
 
 __all__ = ["Census", "Member", "member_of", "take_census"]
 
+_AT_FIRST: Final = "Pending"
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod of a job."""
+    """A pod of a job. What is asked of thousands of them in each decision is worked out once."""
 
     task: str
     index: int
     version: int
+    retry: int = 0
+    """The job's retry count when the pod was made."""
     uid: str
     pod: Pod
+    phase: str
+    is_finished: bool
+    is_terminating: bool
 
     @property
     def name(self) -> str:
         return self.pod.metadata.name
-
-    @property
-    def phase(self) -> str:
-        return self.pod.status.phase or "Pending"
-
-    @property
-    def is_finished(self) -> bool:
-        return self.phase in _FINISHED
-
-    @property
-    def is_terminating(self) -> bool:
-        return self.pod.metadata.deletion_timestamp is not None
 
     @property
     def exit_code(self) -> int:
@@ -49,6 +43,15 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
             if status.state.terminated is not None:
                 return status.state.terminated.exit_code
         return 0
+
+    @property
+    def restarts(self) -> int:
+        """How often the kubelet has started its containers again."""
+        status = self.pod.status
+        return sum(
+            one.restart_count
+            for one in (*status.init_container_statuses, *status.container_statuses)
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -67,12 +70,17 @@ def member_of(pod: Pod, *, uid: str) -> Member | None:
         index = pod.metadata.name.rpartition("-")[2]
     if task is None or version is None or not (index.isdecimal() and version.isdecimal()):
         return None
+    retry = says.get(JOB_RETRY_COUNT, "")
     return Member(
         task=task,
         index=int(index),
         version=int(version),
+        retry=int(retry) if retry.isdecimal() else 0,
         uid=uid,
         pod=pod,
+        phase=pod.status.phase or _AT_FIRST,
+        is_finished=pod.status.phase in _FINISHED,
+        is_terminating=pod.metadata.deletion_timestamp is not None,
     )
 
 
@@ -90,12 +98,15 @@ class Census(msgspec.Struct, frozen=True, kw_only=True):
 
 def take_census(staying: Iterable[Member], *, ending: int) -> Census:
     """Count the pods that stay by phase."""
+    counts: dict[tuple[str, str], int] = {}
+    for member in staying:
+        place = (member.task, member.phase)
+        counts[place] = counts.get(place, 0) + 1
     tasks: dict[str, dict[str, int]] = {}
     totals: dict[str, int] = {}
-    for member in staying:
-        of_task = tasks.setdefault(member.task, {})
-        of_task[member.phase] = of_task.get(member.phase, 0) + 1
-        totals[member.phase] = totals.get(member.phase, 0) + 1
+    for (task, phase), number in counts.items():
+        tasks.setdefault(task, {})[phase] = number
+        totals[phase] = totals.get(phase, 0) + number
     return Census(
         pending=totals.get("Pending", 0),
         running=totals.get("Running", 0),

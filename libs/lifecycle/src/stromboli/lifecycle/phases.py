@@ -19,13 +19,16 @@ __all__ = [
     "ENDS_IN",
     "FINISHED",
     "KILLING",
+    "LEADS_TO",
     "TABLE",
+    "TARGETED",
     "Effect",
     "Keep",
     "Rule",
     "What",
     "effect_of",
     "phase_of",
+    "retries_after",
     "settled",
     "total_replicas",
 ]
@@ -66,25 +69,39 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     enters: JobPhase | None = None
     """The phase that the action itself leads to."""
     counts_as_retry: bool = False
+    begins_version: bool = False
+    """A kill begins here: the pods of before belong to an old version of the job from now on."""
     rule: Rule = Rule.STAY
 
 
 _ACTIONS: Final = frozenset(Action)
-_TARGETED: Final = (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)
+TARGETED: Final = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})
+"""These are about some of the job's pods."""
 
-_RESTART: Final = Effect(
-    what=What.KILL, keep=Keep.NOTHING, enters=JobPhase.RESTARTING, counts_as_retry=True
-)
+
+def _begin_kill(
+    enters: JobPhase, *, keep: Keep = Keep.FINISHED, counts_as_retry: bool = False
+) -> Effect:
+    return Effect(
+        what=What.KILL,
+        keep=keep,
+        enters=enters,
+        counts_as_retry=counts_as_retry,
+        begins_version=True,
+    )
+
+
+_RESTART: Final = _begin_kill(JobPhase.RESTARTING, keep=Keep.NOTHING, counts_as_retry=True)
 _RESTART_TARGET: Final = Effect(
     what=What.KILL_TARGET, enters=JobPhase.RESTARTING, counts_as_retry=True
 )
-_RESUME: Final = Effect(what=What.KILL, enters=JobPhase.RESTARTING, counts_as_retry=True)
+_RESUME: Final = _begin_kill(JobPhase.RESTARTING, counts_as_retry=True)
 _WHILE_ALIVE: Final[dict[Action, Effect]] = {
     Action.RESTART_JOB: _RESTART,
-    **dict.fromkeys(_TARGETED, _RESTART_TARGET),
-    Action.ABORT_JOB: Effect(what=What.KILL, enters=JobPhase.ABORTING),
-    Action.COMPLETE_JOB: Effect(what=What.KILL, enters=JobPhase.COMPLETING),
-    Action.TERMINATE_JOB: Effect(what=What.KILL, enters=JobPhase.TERMINATING),
+    **dict.fromkeys(sorted(TARGETED), _RESTART_TARGET),
+    Action.ABORT_JOB: _begin_kill(JobPhase.ABORTING),
+    Action.COMPLETE_JOB: _begin_kill(JobPhase.COMPLETING),
+    Action.TERMINATE_JOB: _begin_kill(JobPhase.TERMINATING),
 }
 _END_IT: Final = Effect(what=What.KILL, rule=Rule.ONCE_ENDED)
 _IT_ENDED: Final = Effect(what=What.KILL)
@@ -99,9 +116,9 @@ TABLE: Final[Mapping[JobPhase, tuple[Mapping[Action, Effect], Effect]]] = {
     JobPhase.RESTARTING: (
         {
             Action.SYNC_JOB: _RESTARTING_SYNC,
-            **dict.fromkeys(_TARGETED, _RESTARTING_TARGET),
+            **dict.fromkeys(sorted(TARGETED), _RESTARTING_TARGET),
         },
-        Effect(what=What.KILL, keep=Keep.NOTHING, rule=Rule.ONCE_RESTARTED),
+        Effect(what=What.KILL, keep=Keep.NOTHING, begins_version=True, rule=Rule.ONCE_RESTARTED),
     ),
     JobPhase.ABORTING: ({Action.RESUME_JOB: _RESUME}, _END_IT),
     JobPhase.ABORTED: ({Action.RESUME_JOB: _RESUME}, _IT_ENDED),
@@ -117,6 +134,22 @@ ENDS_IN: Final[Mapping[JobPhase, JobPhase]] = {
     JobPhase.COMPLETING: JobPhase.COMPLETED,
     JobPhase.TERMINATING: JobPhase.TERMINATED,
 }
+
+LEADS_TO: Final[Mapping[Rule, Mapping[JobPhase, str]]] = {
+    Rule.STAY: {},
+    Rule.ONCE_AVAILABLE: {JobPhase.RUNNING: "minAvailable pods have started"},
+    Rule.AS_PODS_END: {
+        JobPhase.COMPLETED: "enough pods succeeded",
+        JobPhase.FAILED: "all pods ended, too few succeeded",
+        JobPhase.PENDING: "fewer than minAvailable pods run",
+    },
+    Rule.ONCE_RESTARTED: {
+        JobPhase.PENDING: "the old pods are gone",
+        JobPhase.FAILED: "maxRetry is reached",
+    },
+    Rule.ONCE_ENDED: dict.fromkeys(ENDS_IN.values(), "no pod is alive"),
+}
+"""Where a rule may lead, and when; the last leads to what the phase ends in."""
 
 FINISHED: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
 """A job in one of these never runs again."""
@@ -158,6 +191,14 @@ def settled(rule: Rule, phase: JobPhase, job: Job, census: Census, *, retry_coun
         case Rule.ONCE_ENDED:
             alive = census.terminating + census.pending + census.running
             return phase if alive else ENDS_IN[phase]
+
+
+def retries_after(job: Job, effect: Effect) -> int:
+    """`status.retryCount` after this effect; it never passes maxRetry by our doing."""
+    before = job.status.retry_count
+    if not effect.counts_as_retry:
+        return before
+    return max(before, min(before + 1, job.spec.max_retry))
 
 
 def total_replicas(job: Job) -> int:

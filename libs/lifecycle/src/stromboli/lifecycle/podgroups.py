@@ -15,7 +15,14 @@ from stromboli.api.selectors import LabelSelector
 from stromboli.api.wellknown import DEFAULT_QUEUE, PARTITION_ID, TASK_SPEC
 from stromboli.lifecycle.quota import PriorityOf, min_resources
 
-__all__ = ["FOLLOWS_JOB", "admits_pods", "build_pod_group", "pod_group_name", "queue_of"]
+__all__ = [
+    "FOLLOWS_JOB",
+    "admits_pods",
+    "build_pod_group",
+    "pending_reason",
+    "pod_group_name",
+    "queue_of",
+]
 
 FOLLOWS_JOB: Final = (
     "minMember",
@@ -40,6 +47,16 @@ def queue_of(job: Job) -> str:
 def admits_pods(group: PodGroup | None) -> bool:
     """Whether the queue has let the gang in; before that its pods are not even created."""
     return group is not None and group.status.phase not in _CLOSED_TO_PODS
+
+
+def pending_reason(group: PodGroup) -> str:
+    """Why the gang is not let in, as the scheduler says it; empty if it is, or nobody says."""
+    if admits_pods(group):
+        return ""
+    for condition in reversed(group.status.conditions):
+        if condition.status == "True" and condition.type != "Scheduled":
+            return f"{condition.type.lower()}, reason: {condition.message}"
+    return ""
 
 
 def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:

@@ -1,4 +1,4 @@
-"""Which action a policy asks for when something happens to a pod or a task.
+"""Which action a policy asks for when something happens, and how long it waits with it.
 
 The policies of the task come before those of the job, each in the order they were written,
 and the first that matches decides. Without a match there is nothing to do but to keep the
@@ -6,12 +6,26 @@ job as it should be.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
 from stromboli.api.batch import Action, Job, JobEvent, LifecyclePolicy
+from stromboli.api.durations import SECOND, parse_duration
+from stromboli.api.errors import DurationError
+from stromboli.lifecycle.roster import WHOLE
 
-__all__ = ["Happening", "action_for"]
+__all__ = ["NEVER_ANSWERED", "Answer", "Happening", "answer_to", "unreadable_timeouts"]
+
+NEVER_ANSWERED: Final = frozenset(
+    {JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEvent.POD_RUNNING}
+)
+"""These bring the job up to date and nothing else, whatever a policy says."""
+
+_ONLY_BY_NAME: Final = frozenset({JobEvent.JOB_UPDATED})
+"""Not meant by `*`: Volcano never raises it, so a job that says `*` does not expect it."""
+
+_OF_A_POD: Final = frozenset({JobEvent.POD_PENDING, JobEvent.POD_FAILED, JobEvent.POD_EVICTED})
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,8 +33,15 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
 
     event: JobEvent
     task: str = ""
-    index: int = -1
+    index: int = WHOLE
     exit_code: int = 0
+    since: float | None = None
+    """When, if the pod itself says so."""
+
+    @property
+    def slot(self) -> int:
+        """What its delay is kept under: the pod, or the task or job as a whole."""
+        return self.index if self.event in _OF_A_POD else WHOLE
 
     @property
     def words(self) -> str:
@@ -30,12 +51,38 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.event}{where}{which}{code}"
 
 
-def action_for(job: Job, happening: Happening) -> str:
-    """The action of the first policy that matches; SyncJob if none does."""
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy wants done, and after how long."""
+
+    action: str
+    timeout: str | None = None
+
+    @property
+    def delay_s(self) -> float:
+        return parse_duration(self.timeout) / SECOND if self.timeout else 0.0
+
+
+def answer_to(job: Job, happening: Happening) -> Answer | None:
+    """Of the first policy that matches; None if there is nothing to do but to sync."""
+    if happening.event in NEVER_ANSWERED:
+        return None
     for policy in _policies(job, happening.task):
         if _matches(policy, happening):
-            return policy.action
-    return Action.SYNC_JOB
+            if policy.action in ("", Action.SYNC_JOB):
+                return None
+            return Answer(action=policy.action, timeout=policy.timeout)
+    return None
+
+
+def unreadable_timeouts(job: Job) -> list[str]:
+    """Of policies that nobody can carry out; admission refuses them, but may have been away."""
+    return sorted(
+        {
+            policy.timeout
+            for policy in (*job.spec.policies, *(p for t in job.spec.tasks for p in t.policies))
+            if policy.timeout is not None and not _is_readable(policy.timeout)
+        }
+    )
 
 
 def _policies(job: Job, task_name: str) -> Iterator[LifecyclePolicy]:
@@ -46,10 +93,22 @@ def _policies(job: Job, task_name: str) -> Iterator[LifecyclePolicy]:
 
 
 def _matches(policy: LifecyclePolicy, happening: Happening) -> bool:
+    if policy.timeout is not None and not _is_readable(policy.timeout):
+        return False
     events = {policy.event, *policy.events} - {""}
     # A pod is always pending at first, so only for too long a time is that an event.
     if happening.event is JobEvent.POD_PENDING and policy.timeout is None:
         return False
-    if happening.event in events or JobEvent.ANY in events:
+    if happening.event in events:
+        return True
+    if JobEvent.ANY in events and happening.event not in _ONLY_BY_NAME:
         return True
     return policy.exit_code is not None and policy.exit_code == happening.exit_code
+
+
+def _is_readable(timeout: str) -> bool:
+    try:
+        parse_duration(timeout)
+    except DurationError:
+        return False
+    return True

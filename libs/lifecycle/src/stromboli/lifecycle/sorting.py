@@ -4,7 +4,7 @@ Pure arithmetic on what is there: it does not matter which of the deletions that
 decision wanted have been carried out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -12,8 +12,14 @@ from stromboli.api.batch import Action, Job, TaskSpec
 from stromboli.lifecycle.census import Member
 from stromboli.lifecycle.phases import Effect, Keep, What
 from stromboli.lifecycle.policies import Happening
+from stromboli.lifecycle.records import Records
+from stromboli.lifecycle.roster import WHOLE
+from stromboli.lifecycle.triggers import is_renewed
 
-__all__ = ["Sorted", "missing_pods", "sort_pods"]
+__all__ = ["Hits", "Sorted", "missing_pods", "sort_pods", "target_of"]
+
+Hits = Callable[[str, int], bool]
+"""Is the pod of this task and index one that a restart of a part is about?"""
 
 
 class Sorted(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,11 +33,12 @@ def sort_pods(
     job: Job,
     members: Sequence[Member],
     effect: Effect,
+    records: Records,
     *,
     keep: Keep,
-    target: tuple[str, Happening] | None = None,
+    hits: Hits = lambda _task, _index: False,
 ) -> Sorted:
-    """`keep` is what the last full kill spared; `target` what a targeted kill is about."""
+    """`keep` is what the last full kill spared; `hits` what a restart of a part is about."""
     replicas = {task.name: task.replicas for task in job.spec.tasks}
     staying: list[Member] = []
     to_delete: list[Member] = []
@@ -40,7 +47,7 @@ def sort_pods(
         if member.is_terminating:
             ending += 1
         elif _stays(job, member, effect, keep, replicas.get(member.task, 0)) and not (
-            effect.what is What.KILL_TARGET and target is not None and _is_hit(job, member, *target)
+            is_renewed(member, records) or hits(member.task, member.index)
         ):
             staying.append(member)
         else:
@@ -57,17 +64,21 @@ def _stays(job: Job, member: Member, effect: Effect, keep: Keep, replicas: int) 
     return member.index < replicas and (is_current or spared)
 
 
-def _is_hit(job: Job, member: Member, action: str, happening: Happening) -> bool:
-    if member.task != happening.task:
-        return False
-    match action:
-        case Action.RESTART_POD:
-            return member.index == happening.index
-        case Action.RESTART_PARTITION:
-            size = _partition_size(job, member.task)
-            return size > 0 and member.index // size == happening.index // size
-        case _:
-            return True
+def target_of(job: Job, action: str, happening: Happening | None) -> Hits | None:
+    """The pods that a restart of a part is about; None if it does not say which."""
+    if happening is None or not happening.task:
+        return None
+    task, index = happening.task, happening.index
+    if action == Action.RESTART_TASK:
+        return lambda name, _: name == task
+    if index == WHOLE:
+        return None
+    if action == Action.RESTART_POD:
+        return lambda name, other: (name, other) == (task, index)
+    size = _partition_size(job, task)
+    if size <= 0:
+        return None
+    return lambda name, other: name == task and other // size == index // size
 
 
 def _partition_size(job: Job, task_name: str) -> int:

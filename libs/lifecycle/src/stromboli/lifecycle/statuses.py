@@ -16,6 +16,7 @@ from stromboli.api.timestamps import format_time, parse_time
 from stromboli.lifecycle.census import Census
 from stromboli.lifecycle.merging import merge_patch
 from stromboli.lifecycle.records import Records
+from stromboli.lifecycle.troubles import Trouble
 
 __all__ = ["new_status", "status_patch"]
 
@@ -29,16 +30,20 @@ def new_status(
     version: int,
     retry_count: int,
     is_kill: bool,
-    problem: tuple[str, str],
+    trouble: Trouble,
     now: float,
 ) -> JobStatus:
-    """`problem` is (reason, message) of why the job does not get on; empty if it does."""
+    """`trouble` is why the job does not get on; false if it does."""
     moment = format_time(datetime.fromtimestamp(now, UTC))
     changed = phase != job.status.state.phase
     since = moment if changed else job.status.state.last_transition_time
-    reason, message = problem
     return JobStatus(
-        state=JobState(phase=phase, reason=reason, message=message, last_transition_time=since),
+        state=JobState(
+            phase=phase,
+            reason=trouble.reason,
+            message=trouble.message,
+            last_transition_time=since,
+        ),
         min_available=job.spec.min_available,
         task_status_count={
             task: TaskState(phase=dict(sorted(phases.items())))

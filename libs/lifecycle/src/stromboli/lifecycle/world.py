@@ -1,8 +1,9 @@
 """What the core knows: the facts it was told, and where they belong.
 
-A cache of facts, by kind and name, with the pods, PodGroups and Commands of each job found
-through their owner. It also remembers for a while which objects are gone, so that a write to
-an object that ended right after it still counts as seen.
+A cache of facts, by kind and name. Each object is also filed under the keys of the decisions
+that it matters to: a pod under its job or its gang, a Command under its target, a Job under
+what made it. The world remembers for a while which objects are gone, so that a write to an
+object that ended right after it still counts as seen.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,30 +13,15 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from stromboli.api import kinds
-from stromboli.api.batch import Job
-from stromboli.api.bus import Command
-from stromboli.api.core import Pod, PriorityClass
-from stromboli.api.meta import OwnerReference
-from stromboli.api.owners import controller_of
-from stromboli.api.scheduling import PodGroup, Queue
-from stromboli.contracts.partitions import job_key
+from stromboli.api.core import PriorityClass
 from stromboli.contracts.stimuli import FactChanged
+from stromboli.lifecycle.filing import Place, keys_of
 
-__all__ = ["READS", "Entry", "World", "root_key"]
-
-READS: Final = (
-    kinds.PRIORITY_CLASS.token,
-    kinds.QUEUE.token,
-    kinds.VC_JOB.token,
-    kinds.VC_POD_GROUP.token,
-    kinds.COMMAND.token,
-    kinds.POD.token,
-)
-"""The kinds that the controllers decide by."""
+__all__ = ["Change", "Entry", "Place", "World"]
 
 _REMEMBERED_GONE: Final = 10_000
 
-Place: TypeAlias = tuple[str, str]
+_Filed: TypeAlias = dict[str, dict[str, dict[Place, "Entry"]]]
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -46,50 +32,70 @@ class Entry(msgspec.Struct, frozen=True):
     object: Any
 
 
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fact has changed; `before` is another object if only the name is the same."""
+
+    kind: str
+    place: Place
+    before: Entry | None = None
+    after: Entry | None = None
+    keys: tuple[str, ...] = ()
+    """The keys that it is, or was, filed under."""
+
+    @property
+    def ended(self) -> Entry | None:
+        """What is gone, or has given its place to another object of the same name."""
+        if self.before is None or (self.after is not None and self.after.uid == self.before.uid):
+            return None
+        return self.before
+
+
 @dataclass(slots=True)
 class World:
-    _objects: dict[str, dict[Place, Entry]] = field(
-        default_factory=lambda: {kind: {} for kind in READS}
-    )
-    _of_job: dict[str, dict[str, dict[Place, Entry]]] = field(
-        default_factory=dict[str, dict[str, dict[Place, Entry]]]
-    )
-    """Root key → kind → what belongs to it."""
+    _objects: dict[str, dict[Place, Entry]] = field(default_factory=dict[str, dict[Place, Entry]])
+    _filed: _Filed = field(default_factory=dict[str, dict[str, dict[Place, Entry]]])
+    """Key → kind → what belongs to it."""
     _gone: dict[tuple[str, Place], tuple[str, str]] = field(
         default_factory=dict[tuple[str, Place], tuple[str, str]]
     )
 
-    def take(self, fact: FactChanged) -> Entry | None:
-        """Apply a fact; returns what it replaced."""
-        place = (fact.namespace, fact.name)
-        known = self._objects.get(fact.kind)
-        if known is None:
+    def take(self, fact: FactChanged) -> Change | None:
+        """Apply a fact; None if it tells of a time before what is known already."""
+        if self._is_stale(fact):
             return None
+        place = (fact.namespace, fact.name)
+        known = self._objects.setdefault(fact.kind, {})
         before = known.pop(place, None)
+        keys: dict[str, None] = {}
         if before is not None:
-            self._unlink(fact.kind, place, before)
+            keys.update(dict.fromkeys(self._unfile(fact.kind, place, before)))
+        after = None
         if fact.after is None:
             self._remember_gone(fact, place)
-            return before
-        entry = Entry(fact.uid, fact.resource_version, fact.after)
-        known[place] = entry
-        self._gone.pop((fact.kind, place), None)
-        key = root_key(fact.kind, place, entry.object)
-        if key is not None:
-            self._of_job.setdefault(key, {}).setdefault(fact.kind, {})[place] = entry
-        return before
+        else:
+            after = Entry(fact.uid, fact.resource_version, fact.after)
+            known[place] = after
+            self._gone.pop((fact.kind, place), None)
+            keys.update(dict.fromkeys(self._file(fact.kind, place, after)))
+        return Change(kind=fact.kind, place=place, before=before, after=after, keys=tuple(keys))
 
-    def _unlink(self, kind: str, place: Place, entry: Entry) -> None:
-        key = root_key(kind, place, entry.object)
-        belongings = self._of_job.get(key or "")
-        if key is None or belongings is None:
-            return
-        of_kind = belongings.get(kind, {})
-        of_kind.pop(place, None)
-        if not of_kind:
-            belongings.pop(kind, None)
-        if not belongings:
-            del self._of_job[key]
+    def _file(self, kind: str, place: Place, entry: Entry) -> tuple[str, ...]:
+        keys = keys_of(kind, place, entry.object)
+        for key in keys:
+            self._filed.setdefault(key, {}).setdefault(kind, {})[place] = entry
+        return keys
+
+    def _unfile(self, kind: str, place: Place, entry: Entry) -> tuple[str, ...]:
+        keys = keys_of(kind, place, entry.object)
+        for key in keys:
+            belongings = self._filed[key]
+            of_kind = belongings[kind]
+            del of_kind[place]
+            if not of_kind:
+                del belongings[kind]
+            if not belongings:
+                del self._filed[key]
+        return keys
 
     def _remember_gone(self, fact: FactChanged, place: Place) -> None:
         self._gone.pop((fact.kind, place), None)
@@ -97,9 +103,8 @@ class World:
         if len(self._gone) > _REMEMBERED_GONE:
             del self._gone[next(iter(self._gone))]
 
-    def is_stale(self, fact: FactChanged) -> bool:
-        """Does the fact tell of a time before what is known already?"""
-        known = self._objects.get(fact.kind, {}).get((fact.namespace, fact.name))
+    def _is_stale(self, fact: FactChanged) -> bool:
+        known = self.find(fact.kind, fact.namespace, fact.name)
         if fact.after is None:
             return known is None or known.uid != fact.uid
         if known is None or known.uid != fact.uid:
@@ -108,58 +113,33 @@ class World:
 
     # Looking things up.
 
+    def find(self, kind: str, namespace: str, name: str) -> Entry | None:
+        return self._objects.get(kind, {}).get((namespace, name))
+
+    def all(self, kind: str) -> Mapping[Place, Entry]:
+        return self._objects.get(kind, {})
+
+    def belongings(self, key: str, kind: str) -> Iterator[Entry]:
+        """What is filed under a key, in the order of names."""
+        of_kind = self._filed.get(key, {}).get(kind, {})
+        for place in sorted(of_kind):
+            yield of_kind[place]
+
+    def keys(self, kind: str) -> Iterator[str]:
+        """The keys of this kind that anything is filed under."""
+        prefix = f"{kind}/"
+        return (key for key in self._filed if key.startswith(prefix))
+
     def version_of(self, kind: str, namespace: str, name: str) -> tuple[str, str] | None:
         """(uid, resourceVersion) as the view has it, for the book of outstanding intents."""
-        entry = self._objects.get(kind, {}).get((namespace, name))
+        entry = self.find(kind, namespace, name)
         return None if entry is None else (entry.uid, entry.resource_version)
 
     def is_known_gone(self, kind: str, namespace: str, name: str, uid: str) -> bool:
         return self._gone.get((kind, (namespace, name)), ("", ""))[0] == uid
 
-    def job(self, namespace: str, name: str) -> Entry | None:
-        return self._objects[kinds.VC_JOB.token].get((namespace, name))
-
-    def jobs(self) -> Mapping[Place, Entry]:
-        return self._objects[kinds.VC_JOB.token]
-
-    def queue(self, name: str) -> Entry | None:
-        return self._objects[kinds.QUEUE.token].get(("", name))
-
-    def queues(self) -> Mapping[Place, Entry]:
-        return self._objects[kinds.QUEUE.token]
-
-    def belongings(self, key: str, kind: str) -> Iterator[Entry]:
-        """What belongs to a root owner, in the order of names."""
-        of_kind = self._of_job.get(key, {}).get(kind, {})
-        for place in sorted(of_kind):
-            yield of_kind[place]
-
     def priority_of(self, name: str) -> int:
         """The value of a PriorityClass; 0 for none and for one that does not exist."""
-        entry = self._objects[kinds.PRIORITY_CLASS.token].get(("", name))
+        entry = self.find(kinds.PRIORITY_CLASS.token, "", name)
         found = entry.object if entry is not None else None
         return found.value if isinstance(found, PriorityClass) else 0
-
-
-def root_key(kind: str, place: Place, item: Any) -> str | None:
-    """The key of the decisions that this object matters to."""
-    namespace, name = place
-    match item:
-        case Job() | Queue():
-            return job_key(kind, namespace, name)
-        case Pod() | PodGroup():
-            owner = controller_of(item.metadata)
-            return _key_of(namespace, owner)
-        case Command():
-            return _key_of(namespace, item.target)
-        case _:
-            return None
-
-
-def _key_of(namespace: str, owner: OwnerReference | None) -> str | None:
-    if owner is None:
-        return None
-    for kind in (kinds.VC_JOB, kinds.QUEUE):
-        if (owner.api_version, owner.kind) == (kind.api_version, kind.kind):
-            return job_key(kind.token, namespace if kind.namespaced else "", owner.name)
-    return None

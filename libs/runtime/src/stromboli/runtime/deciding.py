@@ -8,23 +8,26 @@ or the log turns out to be another one, the core is thrown away.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from stromboli.api import kinds
 from stromboli.api.projections import decode_projection
 from stromboli.contracts import codec
+from stromboli.contracts.errors import MessageTooLarge
 from stromboli.contracts.intents import AnyIntent, Envelope
-from stromboli.contracts.outcomes import AnyOutcome
+from stromboli.contracts.outcomes import AnyOutcome, Reason, Refused, refused
 from stromboli.contracts.records import HistoryRecorded
 from stromboli.contracts.stimuli import (
     Core,
     FactChanged,
     Instruction,
     OutcomeHeard,
+    Probe,
+    ProbeAnswered,
     Ready,
     Stimulus,
     Unanswered,
@@ -32,14 +35,16 @@ from stromboli.contracts.stimuli import (
     WokeUp,
 )
 from stromboli.contracts.streams import STATE, STREAMS
-from stromboli.runtime.bus.asking import FenceRound, ask, outcome_reader
+from stromboli.runtime.bus.asking import FenceRound, outcome_reader, start_asking
 from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.jetstream import JetStream
 from stromboli.runtime.bus.leases import Lease, LeaseKeeper
-from stromboli.runtime.bus.publisher import Publisher
+from stromboli.runtime.bus.ordering import Run
+from stromboli.runtime.bus.publisher import PubAck, Publisher
 from stromboli.runtime.bus.reader import LogMessage, LogReader
+from stromboli.runtime.bus.runs import run_of
 from stromboli.runtime.bus.streams import wait_for
 from stromboli.runtime.bus.view import Delta, View
 from stromboli.runtime.clock import Clock
@@ -52,6 +57,11 @@ _intents = counter("stromboli.intents.asked", "Intents put on the bus", labels=[
 _handled = histogram("stromboli.core.duration", "How long a core took for a batch of stimuli")
 
 _LOOK_S = 0.25
+_AT_ONCE = 500
+_PROBES_AT_ONCE = 64
+
+Prober: TypeAlias = Callable[[Probe], Awaitable[ProbeAnswered]]
+"""Carries out a probe within the time that it allows; a failure is an answer too."""
 
 
 @dataclass(slots=True)
@@ -71,6 +81,8 @@ class DecidingShell:
     pause_s: float = 0.002
     """Facts that arrive within this pause are handled together."""
     safety_every_s: float = 30.0
+    probe: Prober | None = None
+    """For cores that ask for probes."""
     view: View[Any] = field(init=False)
     lease: Lease | None = None
     deciding: bool = False
@@ -79,6 +91,11 @@ class DecidingShell:
     _asked: dict[str, Envelope] = field(default_factory=dict[str, Envelope])
     _wake_at: float = float("inf")
     _fences: FenceRound | None = None
+    _fenced_off: str = ""
+    """Why the gateway does not listen to us in this turn; then the turn ends."""
+    _probes: dict[str, Probe] = field(default_factory=dict[str, Probe])
+    """Those that wait for their turn, by id: asking twice is asking once."""
+    _probes_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _unreadable: list[tuple[Unreadable, str]] = field(default_factory=list[tuple[Unreadable, str]])
 
     def __post_init__(self) -> None:
@@ -115,6 +132,13 @@ class DecidingShell:
             self._fences.answer(outcome)
         if self._asked.pop(outcome.intent_id, None) is not None and self.deciding:
             self._push(OutcomeHeard(outcome))
+            if isinstance(outcome, Refused) and outcome.reason is Reason.FENCED:
+                self._fenced_off = outcome.message
+
+    def wake(self) -> None:
+        """Let the core look at everything again: something other than a fact has changed."""
+        if self.deciding:
+            self._push(WokeUp())
 
     def _push(self, stimulus: Stimulus) -> None:
         self._stimuli.append(stimulus)
@@ -140,6 +164,19 @@ class DecidingShell:
             group.create_task(outcomes.run(), name="outcomes")
             group.create_task(self._put_aside(), name="dead letters")
             group.create_task(self._take_turns(outcomes), name="turns")
+            if self.probe is not None:
+                for number in range(_PROBES_AT_ONCE):
+                    group.create_task(self._carry_out_probes(self.probe), name=f"probe {number}")
+
+    async def _carry_out_probes(self, prober: Prober) -> None:
+        while True:
+            while not self._probes:
+                self._probes_wanted.clear()
+                await self._probes_wanted.wait()
+            _, probe = self._probes.popitem()
+            answer = await prober(probe)
+            if self.deciding:
+                self._push(answer)
 
     async def _put_aside(self) -> None:
         office = DeadLetterOffice(self.publisher, self.clock, self.service)
@@ -196,6 +233,7 @@ class DecidingShell:
     async def _turn(self) -> AsyncGenerator[None]:
         self._stimuli = [*self._everything(), Ready()]
         self._asked.clear()
+        self._fenced_off = ""
         self._wake_at = float("inf")
         self.deciding = True
         log.info("turn.began", objects=len(self._stimuli) - 1)
@@ -204,6 +242,7 @@ class DecidingShell:
         finally:
             self.deciding = False
             self._stimuli = []
+            self._probes.clear()
 
     def _everything(self) -> Iterable[FactChanged]:
         for kind in self.kinds:
@@ -222,6 +261,12 @@ class DecidingShell:
         next_safety = self.clock.monotonic() + self.safety_every_s
         # A view that replays, even the same log, is half-read: nothing is decided on it.
         while lease.held and self.view.incarnation == incarnation and not self.view.unsynced:
+            if self._fenced_off:
+                raise BusError(f"fenced off: {self._fenced_off}")
+            if not self.connection.connected:
+                # What can't be asked for would only be decided again and again.
+                await asyncio.sleep(_LOOK_S)
+                continue
             now = self.clock.now().timestamp()
             if self._wake_at <= now or self.clock.monotonic() >= next_safety:
                 self._wake_at = float("inf")
@@ -231,10 +276,19 @@ class DecidingShell:
             batch, self._stimuli = self._stimuli, []
             self._news.clear()
             if batch:
-                with _handled.timed():
-                    instructions = [i for one in batch for i in core.handle(one, now=now)]
-                await self._perform(instructions, lease)
+                await self._perform(await self._think(core, batch, now), lease)
             await self._rest()
+
+    async def _think(self, core: Core, batch: list[Stimulus], now: float) -> list[Instruction]:
+        """Some at a time: when a turn begins there are very many, and the lease needs renewal."""
+        instructions: list[Instruction] = []
+        for start in range(0, len(batch), _AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
+            with _handled.timed():
+                for stimulus in batch[start : start + _AT_ONCE]:
+                    instructions += core.handle(stimulus, now=now)
+        return instructions
 
     def _collect_unanswered(self, now: float) -> None:
         late = [intent for intent in self._asked.values() if intent.not_after + 2 < now]
@@ -254,21 +308,31 @@ class DecidingShell:
             await asyncio.sleep(self.pause_s)
 
     async def _perform(self, instructions: list[Instruction], lease: Lease) -> None:
+        """In order per key; what has no order is on its way together."""
+        under_way = _UnderWay()
         for instruction in instructions:
             match instruction:
                 case WakeAt(at):
                     self._wake_at = min(self._wake_at, at)
                 case HistoryRecorded():
                     await self._record(instruction)
+                case Probe():
+                    self._probes[instruction.id] = instruction
+                    self._probes_wanted.set()
                 case _:
-                    await self._ask(instruction, lease)
+                    if under_way.holds_back(instruction):
+                        await self._until_sent(under_way)
+                    future = await self._ask(instruction, lease)
+                    if future is not None:
+                        under_way.add(instruction, future)
+        await self._until_sent(under_way)
 
     async def _record(self, record: HistoryRecorded) -> None:
         with contextlib.suppress(BusError):  # history explains decisions, it does not make them
             future = await self.publisher.send(record.subject(), codec.encode(record))
             future.add_done_callback(_swallow)
 
-    async def _ask(self, intent: AnyIntent, lease: Lease) -> None:
+    async def _ask(self, intent: AnyIntent, lease: Lease) -> "asyncio.Future[PubAck] | None":
         if not lease.held:
             raise BusError("no longer leading")
         now = self.clock.now().timestamp()
@@ -283,11 +347,59 @@ class DecidingShell:
         self._asked[stamped.id] = stamped
         _intents.add(1, verb=str(stamped.verb), kind=stamped.kind)
         try:
-            await ask(self.publisher, stamped)
+            return await start_asking(self.publisher, stamped)
         except BusError as problem:
+            self._unsent(stamped.id, problem)
+        except MessageTooLarge as problem:
+            # Nobody else will answer it, and asking again would be the same again.
+            log.warning("intent.too_large", key=stamped.key, problem=str(problem))
+            self._heard(refused(stamped, Reason.INVALID, str(problem), at=now))
+        return None
+
+    async def _until_sent(self, under_way: "_UnderWay") -> None:
+        """Everything is on the bus, or the core will hear that it is not."""
+        for intent_id, future in under_way.take():
+            try:
+                await future
+            except BusError as problem:
+                self._unsent(intent_id, problem)
+
+    def _unsent(self, intent_id: str, problem: BusError) -> None:
+        stamped = self._asked.pop(intent_id, None)
+        if stamped is not None:
             log.warning("intent.unsent", key=stamped.key, problem=str(problem))
-            self._asked.pop(stamped.id, None)
             self._push(Unanswered(stamped))
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """Intents on their way to the bus; those of one key are alone, or of one run."""
+
+    _futures: dict[str, "asyncio.Future[PubAck]"] = field(default_factory=dict)
+    _runs: dict[str, dict[str, Run | None]] = field(default_factory=dict)
+    """Key → object → run."""
+
+    def holds_back(self, later: AnyIntent) -> bool:
+        """Must something be on the bus before this intent may be sent?"""
+        of_key = self._runs.get(later.key)
+        if of_key is None:
+            return False
+        run, first = run_of(later), next(iter(of_key.values()))
+        if run is None or first is None or run.place in of_key:
+            return True
+        return run.sort != first.sort
+
+    def add(self, intent: AnyIntent, future: "asyncio.Future[PubAck]") -> None:
+        # When the lease is lost nobody waits any more, and asyncio would complain.
+        future.add_done_callback(_swallow)
+        run = run_of(intent)
+        self._futures[intent.id] = future
+        self._runs.setdefault(intent.key, {})[run.place if run else ""] = run
+
+    def take(self) -> Iterable[tuple[str, "asyncio.Future[PubAck]"]]:
+        futures, self._futures = self._futures, {}
+        self._runs.clear()
+        return futures.items()
 
 
 def _as_stimulus(delta: Delta[Any]) -> FactChanged:

@@ -7,14 +7,16 @@ given back at the end, so that a standby leads at once.
 import os
 import socket
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from stromboli.contracts.stimuli import Core
+from stromboli.contracts.subjects import CLUSTER
 from stromboli.runtime.bus.connection import BusSettings, connect
 from stromboli.runtime.bus.publisher import publishing
 from stromboli.runtime.clock import SystemClock
-from stromboli.runtime.deciding import DecidingShell
+from stromboli.runtime.deciding import DecidingShell, Prober
 from stromboli.runtime.health import Health, HealthServer, HealthSettings, NotReady, Ok
 from stromboli.runtime.logs import LogSettings
 from stromboli.runtime.process import Lifetime, Step, run_service
@@ -39,17 +41,35 @@ class DecidingSettings(Protocol):
     def safety_every(self) -> Duration: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What one service has and another has not."""
+
+    kinds: Sequence[str]
+    make_core: Callable[[], Core]
+    shard: str
+    probe: Prober | None
+    beside: Callable[[DecidingShell], Coroutine[None, None, None]] | None
+
+
 def run_deciding_service(
     service: str,
     settings: DecidingSettings,
     *,
     kinds: Sequence[str],
     make_core: Callable[[], Core],
+    shard: str = CLUSTER,
+    probe: Prober | None = None,
+    beside: Callable[[DecidingShell], Coroutine[None, None, None]] | None = None,
 ) -> int:
-    """Run until told to stop; the exit code for `sys.exit`."""
+    """Run until told to stop; the exit code for `sys.exit`.
+
+    What runs `beside` the shell ends with it, and may wake it.
+    """
 
     async def live(life: Lifetime) -> None:
-        await _serve(service, settings, life, kinds=kinds, make_core=make_core)
+        parts = _Parts(kinds=kinds, make_core=make_core, shard=shard, probe=probe, beside=beside)
+        await _serve(service, settings, life, parts)
 
     return run_service(live, service=service, log_settings=settings.log)
 
@@ -58,9 +78,7 @@ async def _serve(
     service: str,
     settings: DecidingSettings,
     life: Lifetime,
-    *,
-    kinds: Sequence[str],
-    make_core: Callable[[], Core],
+    parts: _Parts,
 ) -> None:
     clock = SystemClock()
     telemetry = Telemetry.start(service)
@@ -72,8 +90,10 @@ async def _serve(
     ):
         shell = DecidingShell(
             service=service,
-            kinds=kinds,
-            make_core=make_core,
+            kinds=parts.kinds,
+            make_core=parts.make_core,
+            shard=parts.shard,
+            probe=parts.probe,
             connection=connection,
             publisher=publisher,
             clock=clock,
@@ -89,5 +109,7 @@ async def _serve(
 
         health.check(service, readiness)
         life.spawn("shell", shell.run(), until=Step.STOP_INTAKE)
+        if parts.beside is not None:
+            life.spawn("beside the shell", parts.beside(shell), until=Step.STOP_INTAKE)
         await life.serve()
     await telemetry.shutdown()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from stromboli.contracts.intents import AnyIntent
 from stromboli.contracts.outcomes import AnyOutcome
 from stromboli.contracts.streams import INTENT
+from stromboli.runtime.bus.runs import run_of
 from stromboli.testkit.bus_contents import dead_letters, stored_outcomes
 from stromboli.testkit.bus_peer import BusPeer
 from stromboli.testkit.waiting import eventually
@@ -47,11 +48,30 @@ async def answers_of(peer: BusPeer, intents: Iterable[AnyIntent]) -> list[AnyOut
 
 
 async def answered_in_order(peer: BusPeer, intents: Sequence[AnyIntent]) -> list[AnyOutcome]:
-    """Like `answers_of`, for the intents of one job: answered in the order of asking."""
-    answers = await answers_of(peer, intents)
+    """Like `answers_of`, for the intents of one job: answered in the order of asking.
 
-    assert [outcome.intent_id for outcome in answers] == [intent.id for intent in intents]
-    return answers
+    The members of a run (creations in a row, say) may be answered in any order among
+    themselves. The answers are returned in the order of asking.
+    """
+    answers = {outcome.intent_id: outcome for outcome in await answers_of(peer, intents)}
+    answered = list(answers)
+    for same_run in _runs(intents):
+        asked = {intent.id for intent in same_run}
+        first, answered = answered[: len(asked)], answered[len(asked) :]
+        assert set(first) == asked, f"{first} were answered before {asked}"
+    return [answers[intent.id] for intent in intents]
+
+
+def _runs(intents: Sequence[AnyIntent]) -> list[list[AnyIntent]]:
+    runs: list[list[AnyIntent]] = []
+    for intent in intents:
+        run = run_of(intent)
+        others = [run_of(other) for other in runs[-1]] if runs else [None]
+        if run is not None and all(o and o.sort == run.sort and o != run for o in others):
+            runs[-1].append(intent)
+        else:
+            runs.append([intent])
+    return runs
 
 
 async def no_dead_letters(peer: BusPeer) -> None:

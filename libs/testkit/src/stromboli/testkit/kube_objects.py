@@ -98,6 +98,21 @@ class ClusterBuilder:
             field_manager=_MANAGER,
         )
 
+    async def change(
+        self, token: str, name: str, body: dict[str, Any], *, subresource: str = ""
+    ) -> Written:
+        """A merge patch."""
+        kind = kinds.by_token(token)
+        return await self.kube.patch(
+            kind,
+            self.namespace if kind.namespaced else None,
+            name,
+            body,
+            patch_type=PatchType.MERGE,
+            subresource=subresource,
+            field_manager=_MANAGER,
+        )
+
     async def delete(self, token: str, name: str, *, grace_period_s: int | None = 0) -> None:
         kind = kinds.by_token(token)
         namespace = self.namespace if kind.namespaced else None

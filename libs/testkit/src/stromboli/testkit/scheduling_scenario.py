@@ -178,7 +178,9 @@ def _pod(name: str, group: str, said: dict[str, Any]) -> KubeObject:
         labels["volcano.sh/preemptable"] = str(said.pop("preemptable")).lower()
     on = said.pop("node", "")
     asked = {"cpu": 1, "memory": "1G", **said.pop("asks", {})}
-    status = {"phase": said.pop("phase", "Running" if on else "Pending")}
+    status: dict[str, Any] = {"phase": said.pop("phase", "Running" if on else "Pending")}
+    if "conditions" in said:
+        status["conditions"] = said.pop("conditions")
     if "started" in said:
         status["startTime"] = said.pop("started")
     for resource in ("cpu", "memory"):

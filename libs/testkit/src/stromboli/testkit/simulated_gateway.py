@@ -41,6 +41,7 @@ from stromboli.contracts.stimuli import (
     Core,
     FactChanged,
     OutcomeHeard,
+    Probe,
     Ready,
     Stimulus,
     WakeAt,
@@ -93,6 +94,7 @@ class SimulatedGateway:
             self._uids += 1
             metadata["uid"] = f"00000000-0000-4000-8000-{self._uids:012d}"
         metadata["creationTimestamp"] = self._time()
+        metadata["generation"] = 1
         place = (kind, metadata.get("namespace", ""), metadata["name"])
         if place in self.objects:
             raise AssertionError(f"{place} exists already")
@@ -219,9 +221,11 @@ class SimulatedGateway:
 
     def _write(self, place: _Place, manifest: Manifest) -> Manifest:
         self._version += 1
-        metadata = {**manifest["metadata"], "resourceVersion": str(self._version)}
-        written = {**manifest, "metadata": metadata}
+        metadata: Manifest = {**manifest["metadata"], "resourceVersion": str(self._version)}
         before = self.objects.get(place)
+        if before is not None and before.get("spec") != manifest.get("spec"):
+            metadata["generation"] += 1
+        written = {**manifest, "metadata": metadata}
         self.objects[place] = written
         if self._shows(place):
             self.stimuli.append(self._fact(place, written, before))
@@ -333,6 +337,12 @@ class CoreDriver:
     core: Core = field(init=False)
     history: list[HistoryRecorded] = field(default_factory=list[HistoryRecorded])
     wake_at: list[float] = field(default_factory=list[float])
+    _is_due: bool = False
+    """The core has asked to be woken at once."""
+    forgives: bool = False
+    """Whether a decision that fails by a mistake of ours is part of the test."""
+    probes: list[Probe] = field(default_factory=list[Probe])
+    """What the core asked for; the test answers with `ProbeAnswered`, or does not."""
 
     def __post_init__(self) -> None:
         self.start()
@@ -358,8 +368,14 @@ class CoreDriver:
             match instruction:
                 case WakeAt(at):
                     self.wake_at.append(at)
+                    self._is_due = self._is_due or at <= self.gateway.now
                 case HistoryRecorded():
                     self.history.append(instruction)
+                    # Cores survive their own mistakes; tests must not.
+                    if instruction.what == "decision.failed" and not self.forgives:
+                        raise AssertionError(instruction.why)
+                case Probe():
+                    self.probes.append(instruction)
                 case _:
                     intents.append(instruction)
         return intents
@@ -368,7 +384,10 @@ class CoreDriver:
         """Until nothing is left to be handled."""
         for _ in range(at_most):
             if not self.gateway.stimuli:
-                return
+                if not self._is_due:
+                    return
+                self._is_due = False
+                self.gateway.stimuli.append(WokeUp())
             self.step()
         raise AssertionError(f"the core did not come to rest within {at_most} stimuli")
 

@@ -16,10 +16,30 @@ class ControllersSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     bus: BusSettings = BusSettings()
     health: HealthSettings = HealthSettings(port=8082)
     log: LogSettings = LogSettings()
+    controllers: Annotated[
+        str,
+        msgspec.Meta(
+            description="which to run: names separated by commas, * for all, -name for all but"
+            " that one; processes that run at the same time have the same set, or sets that"
+            " have no controller in common"
+        ),
+    ] = "*"
+    scheduler_name: Annotated[
+        str,
+        msgspec.Meta(
+            description="pods of these schedulers, separated by commas, get a PodGroup if they"
+            " have none"
+        ),
+    ] = "volcano"
+    inherit_owner_annotations: Annotated[
+        bool,
+        msgspec.Meta(description="a PodGroup of pods takes annotations of what owns the pods"),
+    ] = True
     lease_life: Annotated[
         Duration,
         msgspec.Meta(description="how long a silent leader still counts; at least 1s"),
     ] = Duration(4)
     safety_every: Annotated[
-        Duration, msgspec.Meta(description="look at every job and queue again, as a safety net")
-    ] = Duration(30)
+        Duration,
+        msgspec.Meta(description="look at everything again in this time, as a safety net"),
+    ] = Duration(120)

@@ -17,7 +17,16 @@ from stromboli.api.core.affinity import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from stromboli.api.core.cluster import Lease, LeaseSpec, Namespace, NamespaceStatus, PriorityClass
+from stromboli.api.core.cluster import (
+    Lease,
+    LeaseSpec,
+    Namespace,
+    NamespaceStatus,
+    PriorityClass,
+    ResourceQuota,
+    ResourceQuotaSpec,
+    ResourceQuotaStatus,
+)
 from stromboli.api.core.configuration import (
     ConfigMap,
     Secret,
@@ -36,19 +45,34 @@ from stromboli.api.core.containers import (
     ResourceRequirements,
     VolumeMount,
 )
+from stromboli.api.core.disruption import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from stromboli.api.core.events import Event, EventSource, ObjectReference
 from stromboli.api.core.node import ContainerImage, Node, NodeSpec, NodeStatus
 from stromboli.api.core.pod import Pod, PodSchedulingGate, PodSpec, PodStatus, PodTemplateSpec
 from stromboli.api.core.volumes import Volume
+from stromboli.api.core.workloads import (
+    BatchJob,
+    DaemonSet,
+    NetworkPolicy,
+    PersistentVolumeClaim,
+    ReplicaSet,
+    StatefulSet,
+)
 
 __all__ = [
     "Affinity",
+    "BatchJob",
     "ConfigMap",
     "Container",
     "ContainerImage",
     "ContainerPort",
     "ContainerState",
     "ContainerStatus",
+    "DaemonSet",
     "EnvVar",
     "EnvVarSource",
     "Event",
@@ -57,6 +81,7 @@ __all__ = [
     "LeaseSpec",
     "Namespace",
     "NamespaceStatus",
+    "NetworkPolicy",
     "Node",
     "NodeAffinity",
     "NodeSelector",
@@ -64,20 +89,29 @@ __all__ = [
     "NodeSpec",
     "NodeStatus",
     "ObjectReference",
+    "PersistentVolumeClaim",
     "Pod",
     "PodAffinity",
     "PodAffinityTerm",
+    "PodDisruptionBudget",
+    "PodDisruptionBudgetSpec",
+    "PodDisruptionBudgetStatus",
     "PodSchedulingGate",
     "PodSpec",
     "PodStatus",
     "PodTemplateSpec",
     "PreferredSchedulingTerm",
     "PriorityClass",
+    "ReplicaSet",
+    "ResourceQuota",
+    "ResourceQuotaSpec",
+    "ResourceQuotaStatus",
     "ResourceRequirements",
     "Secret",
     "Service",
     "ServicePort",
     "ServiceSpec",
+    "StatefulSet",
     "Taint",
     "Toleration",
     "TopologySpreadConstraint",

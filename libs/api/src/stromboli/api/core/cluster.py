@@ -1,11 +1,20 @@
-"""Small objects that the whole cluster shares: namespaces, priority classes, leases."""
+"""Small objects that the whole cluster shares: namespaces, quotas, priority classes, leases."""
 
 from msgspec import field
 
-from stromboli.api.fieldtypes import Int32, Shape, Timestamp
+from stromboli.api.fieldtypes import Int32, ResourceList, Shape, Timestamp
 from stromboli.api.meta import KubeObject
 
-__all__ = ["Lease", "LeaseSpec", "Namespace", "NamespaceStatus", "PriorityClass"]
+__all__ = [
+    "Lease",
+    "LeaseSpec",
+    "Namespace",
+    "NamespaceStatus",
+    "PriorityClass",
+    "ResourceQuota",
+    "ResourceQuotaSpec",
+    "ResourceQuotaStatus",
+]
 
 
 class NamespaceStatus(Shape):
@@ -21,6 +30,22 @@ class PriorityClass(KubeObject):
     global_default: bool = False
     preemption_policy: str | None = None
     description: str = ""
+
+
+class ResourceQuotaSpec(Shape):
+    hard: ResourceList = field(default_factory=dict)
+
+
+class ResourceQuotaStatus(Shape):
+    hard: ResourceList = field(default_factory=dict)
+    used: ResourceList = field(default_factory=dict)
+
+
+class ResourceQuota(KubeObject):
+    """What a namespace may use at most."""
+
+    spec: ResourceQuotaSpec = field(default_factory=ResourceQuotaSpec)
+    status: ResourceQuotaStatus = field(default_factory=ResourceQuotaStatus)
 
 
 class LeaseSpec(Shape):

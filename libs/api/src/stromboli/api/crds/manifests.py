@@ -10,7 +10,16 @@ from typing import Any, Final
 import yaml
 
 from stromboli.api.crds.schema import Schema, schema_of
-from stromboli.api.kinds import COMMAND, QUEUE, VC_JOB, VC_POD_GROUP, Kind
+from stromboli.api.kinds import (
+    COMMAND,
+    JOB_FLOW,
+    JOB_TEMPLATE,
+    QUEUE,
+    VC_CRON_JOB,
+    VC_JOB,
+    VC_POD_GROUP,
+    Kind,
+)
 
 __all__ = ["CRDS", "Column", "Crd", "manifest", "manifests"]
 
@@ -68,6 +77,15 @@ CRDS: Final = (
     ),
     Crd(QUEUE, (Column("PARENT", "string", ".spec.parent"),)),
     Crd(COMMAND),
+    Crd(VC_CRON_JOB),
+    Crd(
+        JOB_FLOW,
+        (
+            Column("Status", "string", ".status.state.phase"),
+            Column("Age", "date", ".metadata.creationTimestamp"),
+        ),
+    ),
+    Crd(JOB_TEMPLATE),
 )
 
 _HEADER: Final = """\

@@ -2,14 +2,26 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 import msgspec
 
 from stromboli.api.batch import Job, TaskSpec
 from stromboli.api.fieldtypes import OpaqueObject
 
-__all__ = ["JobPlugin", "NeededObject", "NeededSecret", "PodDraft", "hosts_of"]
+__all__ = [
+    "Demanding",
+    "JobPlugin",
+    "NeededObject",
+    "NeededSecret",
+    "PodDraft",
+    "addresses_of",
+    "hosts_of",
+    "port_of",
+    "task_of",
+]
+
+_HIGHEST_PORT: Final = 65535
 
 
 class NeededObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +31,8 @@ class NeededObject(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     body: dict[str, Any]
     """Everything but apiVersion, kind and metadata."""
+    follows_job: bool = False
+    """It is brought up to date when the job changes, as when tasks get more replicas."""
 
 
 class NeededSecret(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +77,29 @@ class PodDraft:
     def add_env(self, container: OpaqueObject, variable: OpaqueObject) -> None:
         _append(container, "env", variable)
 
+    def env_of(self, container: OpaqueObject, name: str) -> str | None:
+        """The value of a variable that is written out; None if it is not there."""
+        for variable in _objects(container, "env"):
+            if variable.get("name") == name:
+                return str(variable.get("value") or "")
+        return None
+
+    def open_port(self, container: OpaqueObject, name: str, port: int) -> None:
+        """Unless the container names that port already."""
+        ports = _objects(container, "ports")
+        if all(known.get("containerPort") != port for known in ports):
+            _append(container, "ports", {"name": name, "containerPort": port})
+
+    def add_init_container(self, container: OpaqueObject) -> None:
+        _append(self.spec, "initContainers", container)
+
 
 class JobPlugin(Protocol):
-    """Made from the job's arguments for it; pure."""
+    """Made from the job's arguments for it; pure.
+
+    An entry point of a plugin names a callable that takes these arguments, such as the class
+    itself. It is called anew for every decision, so it keeps nothing and asks nobody.
+    """
 
     @property
     def name(self) -> str: ...
@@ -76,6 +110,15 @@ class JobPlugin(Protocol):
 
     def needs(self, job: Job) -> list[NeededObject | NeededSecret]:
         """What must exist before the job's pods."""
+        ...
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A plugin that not every job can have."""
+
+    def lacks(self, job: Job) -> str:
+        """What the job does not have and the plugin needs, in a sentence; empty if nothing."""
         ...
 
 
@@ -92,6 +135,21 @@ def hosts_of(job: Job, task: TaskSpec) -> list[tuple[str, str]]:
         return [(str(hostname), subdomain)]
     stem = f"{job.metadata.name}-{task.name}"
     return [(f"{stem}-{index}", subdomain) for index in range(task.replicas)]
+
+
+def addresses_of(job: Job, task: TaskSpec) -> list[str]:
+    """The domain name of each pod of a task."""
+    return [f"{host}.{subdomain}" for host, subdomain in hosts_of(job, task)]
+
+
+def task_of(job: Job, name: str) -> TaskSpec | None:
+    return next((task for task in job.spec.tasks if task.name == name), None)
+
+
+def port_of(text: str, default: str) -> int:
+    """The port that an argument names, or the default where that is no port."""
+    usable = text.isdecimal() and 0 < int(text) <= _HIGHEST_PORT
+    return int(text if usable else default)
 
 
 def _objects(holder: OpaqueObject, key: str) -> list[OpaqueObject]:

@@ -10,7 +10,13 @@ from typing import Final
 
 from stromboli.api.batch import Job
 from stromboli.lifecycle.arguments import read_arguments
-from stromboli.lifecycle.plugins.drafts import NeededObject, NeededSecret, PodDraft, hosts_of
+from stromboli.lifecycle.plugins.drafts import (
+    NeededObject,
+    NeededSecret,
+    PodDraft,
+    hosts_of,
+    port_of,
+)
 
 __all__ = ["RECIPE", "SshPlugin"]
 
@@ -25,7 +31,6 @@ _DEFAULTS: Final = {
 }
 _FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 _PREAMBLE: Final = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
-_HIGHEST_PORT: Final = 65535
 
 
 class SshPlugin:
@@ -34,9 +39,7 @@ class SshPlugin:
     def __init__(self, arguments: Sequence[str]) -> None:
         values = read_arguments(arguments, _DEFAULTS)
         self._path = values["ssh-key-file-path"]
-        port = values["ssh-port"]
-        usable = port.isdecimal() and 0 < int(port) <= _HIGHEST_PORT
-        self._port = port if usable else _DEFAULTS["ssh-port"]
+        self._port = port_of(values["ssh-port"], _DEFAULTS["ssh-port"])
 
     def dress(self, job: Job, pod: PodDraft) -> None:
         secret = _secret_name(job)

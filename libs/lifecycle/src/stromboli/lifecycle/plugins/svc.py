@@ -1,7 +1,8 @@
 """`svc`: the job's pods find each other by name, and know the names of all.
 
 A headless Service makes `<pod>.<job>` resolve. A ConfigMap holds the host names per task, as
-files under /etc/volcano and as environment variables.
+files under /etc/volcano and as environment variables; it follows the job's replicas. A
+NetworkPolicy lets only the job's own pods in.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,12 @@ from typing import Final
 from stromboli.api.batch import Job, TaskSpec
 from stromboli.api.wellknown import JOB_NAME, JOB_NAMESPACE
 from stromboli.lifecycle.arguments import is_true, read_arguments
-from stromboli.lifecycle.plugins.drafts import NeededObject, NeededSecret, PodDraft, hosts_of
+from stromboli.lifecycle.plugins.drafts import (
+    NeededObject,
+    NeededSecret,
+    PodDraft,
+    addresses_of,
+)
 
 __all__ = ["SvcPlugin"]
 
@@ -28,6 +34,7 @@ class SvcPlugin:
     def __init__(self, arguments: Sequence[str]) -> None:
         values = read_arguments(arguments, _DEFAULTS, switches=tuple(_DEFAULTS))
         self._publish_not_ready = is_true(values["publish-not-ready-addresses"])
+        self._isolate = not is_true(values["disable-network-policy"])
         self._inject_hosts = is_true(values["inject-hosts-env"])
 
     def dress(self, job: Job, pod: PodDraft) -> None:
@@ -55,15 +62,28 @@ class SvcPlugin:
         }
         data: dict[str, str] = {}
         for task in job.spec.tasks:
-            hosts = [f"{host}.{subdomain}" for host, subdomain in hosts_of(job, task)]
+            hosts = addresses_of(job, task)
             hosts_key, number_key = _variables(task)
             data[f"{task.name.replace('-', '_')}.host"] = "\n".join(hosts)
             data[hosts_key] = ",".join(hosts)
             data[number_key] = str(len(hosts))
-        return [
-            NeededObject(kind="configmap", name=_config_map_name(job), body={"data": data}),
+        needed: list[NeededObject | NeededSecret] = [
+            NeededObject(
+                kind="configmap", name=_config_map_name(job), body={"data": data}, follows_job=True
+            ),
             NeededObject(kind="service", name=job.metadata.name, body={"spec": service}),
         ]
+        if self._isolate:
+            pods = {"matchLabels": selector}
+            policy = {
+                "podSelector": pods,
+                "policyTypes": ["Ingress"],
+                "ingress": [{"from": [{"podSelector": pods}]}],
+            }
+            needed.append(
+                NeededObject(kind="networkpolicy", name=job.metadata.name, body={"spec": policy})
+            )
+        return needed
 
 
 def _config_map_name(job: Job) -> str:

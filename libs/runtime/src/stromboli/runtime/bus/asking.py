@@ -31,9 +31,14 @@ _RESEND_S = 0.25
 
 async def ask(publisher: Publisher, intent: AnyIntent) -> PubAck:
     """Put an intent on the bus; raises when it is not certain to be there."""
+    return await (await start_asking(publisher, intent))
+
+
+async def start_asking(publisher: Publisher, intent: AnyIntent) -> "asyncio.Future[PubAck]":
+    """Send an intent; whether it is on the bus is told by the future."""
     headers: dict[str, str] = {}
     inject(headers)
-    return await publisher.publish(
+    return await publisher.send(
         intent.subject(), codec.encode(intent), message_id=intent.id, headers=headers
     )
 

@@ -24,7 +24,8 @@ from stromboli.runtime.bus.dead_letters import Unreadable
 from stromboli.runtime.bus.delivery import place_of
 from stromboli.runtime.bus.errors import BusError, JetStreamError
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream
-from stromboli.runtime.bus.ordering import BARRIER, Batch, Item, KeyedQueue, Parts
+from stromboli.runtime.bus.ordering import BARRIER, Batch, Item, KeyedQueue, Parts, Run
+from stromboli.runtime.bus.runs import run_of
 from stromboli.runtime.clock import Clock
 from stromboli.runtime.crashpoints import declare, reach
 from stromboli.runtime.logs import get_logger
@@ -242,6 +243,7 @@ class IntentIntake:
         self, partition: _Partition, message: Msg, source: Unreadable, *, redelivered: bool
     ) -> Item[Delivery]:
         parts: Parts | None = None
+        run: Run | None = None
         try:
             intent: AnyIntent | UnknownIntent = codec.intents.decode(message.data)
         except UnknownTag as unknown:
@@ -253,6 +255,7 @@ class IntentIntake:
             key = BARRIER if isinstance(intent, Fence) else intent.key
             if isinstance(intent, BindGang) and intent.parts > 1:
                 parts = Parts(f"{intent.attempt}/{intent.name}", intent.part, intent.parts)
+            run = run_of(intent)
         delivery = Delivery(
             intent,
             partition.consumer.partition,
@@ -264,7 +267,13 @@ class IntentIntake:
             partition.broken,
         )
         return Item(
-            source.sequence, key, delivery, envelope.not_after, parts, sender=envelope.service
+            source.sequence,
+            key,
+            delivery,
+            envelope.not_after,
+            parts,
+            sender=envelope.service,
+            run=run,
         )
 
     def _pump(self, partition: _Partition) -> None:

@@ -1,9 +1,12 @@
 """Which delivered intent may be worked on next: in order per key, in parallel across keys.
 
 Pure, so that a model can drive it. A partition delivers in order; this keeps one queue per
-key and hands out the head of a queue only when nothing of that key is being worked on. Two
-things reach further than their own key:
+key and hands out the head of a queue only when nothing of that key is being worked on, with
+three additions:
 
+- what one sender wants done in a row, of the same sort and each to another object (the pods
+  of a job created, or deleted), has no order: it is handed out side by side, a few at a
+  time. What comes behind such a run waits for all of it;
 - the parts of a gang are handed out together, or not at all until the last one has come;
   what other senders want for the same key waits behind them;
 - a fence is a barrier: it is handed out when everything before it has ended, and nothing
@@ -21,6 +24,19 @@ T = TypeVar("T")
 
 BARRIER = ""
 """The key of a fence."""
+
+
+AT_ONCE = 16
+"""Of one key, so that a large job leaves room for others."""
+
+
+@dataclass(slots=True, frozen=True)
+class Run:
+    """This item has no order among its neighbours of the same sort about other objects."""
+
+    sort: str
+    place: str
+    """The object that it is about: two items about one object keep their order."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,9 +58,15 @@ class Item(Generic[T]):
     deadline: float
     parts: Parts | None = None
     sender: str = ""
+    run: Run | None = None
+
+    def may_go_beside(self, other: "Item[T]") -> bool:
+        if self.run is None or other.run is None or self.sender != other.sender:
+            return False
+        return self.run.sort == other.run.sort and self.run.place != other.run.place
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Batch(Generic[T]):
     """What to work on now: one item, or the parts of one gang."""
 
@@ -59,7 +81,7 @@ class KeyedQueue(Generic[T]):
     """The order of one partition."""
 
     _queues: dict[str, deque[Item[T]]] = field(default_factory=dict)
-    _busy: dict[str, list[Item[T]]] = field(default_factory=dict)
+    _busy: dict[str, list[Batch[T]]] = field(default_factory=dict)
     _sequences: set[int] = field(default_factory=set)
     _behind_barrier: deque[Item[T]] = field(default_factory=deque)
     _barrier: Item[T] | None = None
@@ -70,8 +92,9 @@ class KeyedQueue(Generic[T]):
     @property
     def items(self) -> Iterable[Item[T]]:
         """Everything that is here and has not ended, in no particular order."""
-        for batch in self._busy.values():
-            yield from batch
+        for batches in self._busy.values():
+            for batch in batches:
+                yield from batch.items
         for queue in self._queues.values():
             yield from queue
         if self._barrier is not None and BARRIER not in self._busy:
@@ -99,21 +122,26 @@ class KeyedQueue(Generic[T]):
         """Hand out everything that may be worked on now; it counts as busy from here on."""
         batches: list[Batch[T]] = []
         for key in tuple(self._queues):
-            if key in self._busy:
-                continue
-            batch = self._head(key, now)
-            if batch is not None:
-                self._busy[key] = batch.items
+            while (batch := self._head(key, now)) is not None:
+                self._busy.setdefault(key, []).append(batch)
                 batches.append(batch)
         barrier = self._barrier
         if barrier is not None and not self._queues and not self._busy:
-            self._busy[BARRIER] = [barrier]
-            batches.append(Batch(BARRIER, [barrier]))
+            batch = Batch(BARRIER, [barrier])
+            self._busy[BARRIER] = [batch]
+            batches.append(batch)
         return batches
 
     def _head(self, key: str, now: float) -> Batch[T] | None:
-        queue = self._queues[key]
+        queue = self._queues.get(key)
+        if queue is None:
+            return None
         first = queue[0]
+        busy = self._busy.get(key, ())
+        if len(busy) >= AT_ONCE:
+            return None
+        if not all(first.may_go_beside(item) for batch in busy for item in batch.items):
+            return None
         if first.parts is None:
             return Batch(key, [self._take(key)])
         group: list[Item[T]] = []
@@ -148,8 +176,12 @@ class KeyedQueue(Generic[T]):
         return item
 
     def finish(self, batch: Batch[T]) -> None:
-        """The batch has ended: its messages are acknowledged, its key is free."""
-        for item in self._busy.pop(batch.key):
+        """The batch has ended: its messages are acknowledged, its place is free."""
+        busy = self._busy[batch.key]
+        busy.remove(batch)
+        if not busy:
+            del self._busy[batch.key]
+        for item in batch.items:
             self._sequences.discard(item.sequence)
         if batch.key == BARRIER:
             self._barrier = None

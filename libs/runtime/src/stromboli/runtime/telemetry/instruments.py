@@ -120,6 +120,16 @@ class Gauge(_Series):
             if self._values is not None:
                 self._values[key] = value
 
+    def set_all(self, values: Mapping[tuple[str, ...], float]) -> None:
+        """The values of all sets of labels there are now; those of others are forgotten.
+
+        A key has the labels' values, in the order in which the labels were declared.
+        """
+        with self._lock:
+            if self._values is not None:
+                self._values.clear()
+                self._values.update(values)
+
 
 class Histogram(_Instrument):
     """How a quantity, usually a time in seconds, is distributed."""

@@ -1,0 +1,58 @@
+"""The claims for volumes that a job brings along: those it names, those to be made for it.
+
+A claim that is made is named after where it is mounted, so the same job always gets the same
+claim. Claims outlive every restart of the job and end only with it.
+"""
+
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from stromboli.api.batch import Job, VolumeSpec
+from stromboli.api.fieldtypes import OpaqueObject
+from stromboli.api.kinds import PERSISTENT_VOLUME_CLAIM, controller_reference
+
+__all__ = ["CLAIM", "claim_name", "claim_names", "made_claims", "named_claims"]
+
+CLAIM: Final = PERSISTENT_VOLUME_CLAIM.token
+
+
+def claim_name(job: Job, volume: VolumeSpec) -> str:
+    """Volcano takes a random suffix; a decision must come out the same each time."""
+    if volume.volume_claim_name or volume.volume_claim is None:
+        return volume.volume_claim_name
+    suffix = blake2b(volume.mount_path.encode(), digest_size=6).hexdigest()
+    return f"{job.metadata.name}-pvc-{suffix}"
+
+
+def claim_names(job: Job) -> frozenset[str]:
+    """All claims that the job mounts."""
+    return frozenset(claim_name(job, volume) for volume in job.spec.volumes) - {""}
+
+
+def named_claims(job: Job) -> list[str]:
+    """Those that somebody else must have made."""
+    return sorted({v.volume_claim_name for v in job.spec.volumes if v.volume_claim_name})
+
+
+def made_claims(job: Job) -> dict[str, OpaqueObject]:
+    """Name → manifest of those that are made for the job, and owned by it."""
+    return {
+        claim_name(job, volume): _manifest(job, claim_name(job, volume), volume.volume_claim)
+        for volume in job.spec.volumes
+        if volume.volume_claim is not None and not volume.volume_claim_name
+    }
+
+
+def _manifest(job: Job, name: str, spec: OpaqueObject) -> dict[str, Any]:
+    return {
+        "apiVersion": PERSISTENT_VOLUME_CLAIM.api_version,
+        "kind": PERSISTENT_VOLUME_CLAIM.kind,
+        "metadata": {
+            "name": name,
+            "namespace": job.metadata.namespace,
+            "ownerReferences": [msgspec.to_builtins(controller_reference(job))],
+        },
+        "spec": spec,
+    }

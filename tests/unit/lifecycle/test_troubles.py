@@ -1,0 +1,147 @@
+"""Jobs that can't get on say why, once, and try again ever later."""
+
+from typing import Any
+
+import pytest
+
+from stromboli.contracts.intents import AnyIntent, CreateObject, DeleteObject
+from stromboli.contracts.outcomes import Reason
+from stromboli.testkit.job_scenario import JobScenario
+from stromboli.testkit.sample_jobs import job, task
+
+SAYS = 'Pod "j-t-0" is invalid: spec.restartPolicy: Unsupported value: "Sometimes"'
+
+
+def events(scenario: JobScenario, reason: str) -> list[dict[str, Any]]:
+    found = [scenario.gateway.get("event", name) for name in scenario.gateway.names("event")]
+    return [event for event in found if event is not None and event["reason"] == reason]
+
+
+def refusing(scenario: JobScenario, kind: str, verb: type[AnyIntent], message: str = SAYS) -> None:
+    """The API server refuses this from now on."""
+    checks = scenario.gateway.check
+
+    def check(intent: AnyIntent) -> tuple[Reason, str] | None:
+        if isinstance(intent, verb) and intent.kind == kind:
+            return Reason.INVALID, message
+        return checks(intent)
+
+    scenario.gateway.check = check
+
+
+def test_a_template_that_is_refused_is_told_in_the_servers_words_and_tried_with_one_pod(
+    scenario: JobScenario,
+):
+    scenario.submit(job("j", task("t", 600), task("u", 600)))
+    allowed = scenario.gateway.check
+    refusing(scenario, "pod", CreateObject)
+    scenario.enqueue()
+    first = len(scenario.gateway.refused)
+    for _ in range(40):
+        scenario.driver.wait(0.5)
+    later = len(scenario.gateway.refused) - first
+
+    state = scenario.status("j")["state"]
+    assert (state["phase"], state["reason"]) == ("Pending", "FailedCreate")
+    assert state["message"].startswith("Error creating pods: j-")
+    assert SAYS in state["message"]
+    assert first == 250
+    assert 2 <= later <= 2 * 12, "one pod of each task, and ever less often"
+    assert len(events(scenario, "FailedCreate")) == 1
+
+    scenario.gateway.check = allowed
+    scenario.driver.wait(60)
+    assert len(scenario.pods()) == 1200
+    assert "reason" not in scenario.status("j")["state"]
+
+
+def test_pods_that_can_not_be_deleted_are_told_and_tried_again(scenario: JobScenario):
+    scenario.running(job("j", task("t", 2)))
+    allowed = scenario.gateway.check
+    refusing(scenario, "pod", DeleteObject, "denied by a webhook")
+    scenario.order("AbortJob", "j")
+    scenario.driver.wait(5)
+
+    state = scenario.status("j")["state"]
+    assert (state["phase"], state["reason"]) == ("Aborting", "FailedDelete")
+    assert state["message"].startswith("Error deleting pods: j-t-")
+    assert len(events(scenario, "FailedDelete")) == 1
+    scenario.gateway.check = allowed
+    scenario.driver.wait(60)
+    scenario.release_pods()
+    assert scenario.phase("j") == "Aborted"
+    assert "reason" not in scenario.status("j")["state"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plugin", "reason", "words"),
+    [
+        ("vcpodgroup", {}, "PodGroupError", "PodGroup j-"),
+        ("service", {"svc": []}, "PluginError", "Service j could not be made: "),
+        ("networkpolicy", {"svc": []}, "PluginError", "NetworkPolicy j could not be made: "),
+    ],
+)
+def test_what_could_not_be_made_is_named(
+    scenario: JobScenario, kind: str, plugin: dict[str, Any], reason: str, words: str
+):
+    refusing(scenario, kind, CreateObject)
+    scenario.submit(job("j", task("t", 1), plugins=plugin))
+    scenario.driver.wait(1)
+
+    state = scenario.status("j")["state"]
+    assert state["reason"] == reason
+    assert state["message"].startswith(words)
+    assert len(events(scenario, reason)) == 1
+
+
+def test_a_reason_that_is_worded_differently_each_time_makes_no_storm_of_events(
+    scenario: JobScenario,
+):
+    scenario.submit(job("j", task("t", 1)))
+    number = 0
+
+    def check(intent: AnyIntent) -> tuple[Reason, str] | None:
+        nonlocal number
+        if isinstance(intent, CreateObject) and intent.kind == "pod":
+            number += 1
+            return Reason.FORBIDDEN, f"exceeded quota: used {number}"
+        return None
+
+    scenario.gateway.check = check
+    scenario.enqueue()
+    for _ in range(110):
+        scenario.driver.wait(1)
+
+    assert number > 5
+    assert len(events(scenario, "FailedCreate")) == 2, "one at once, one a minute later"
+
+
+def test_a_config_map_that_somebody_deleted_is_made_again_when_the_job_grows(
+    scenario: JobScenario,
+):
+    scenario.running(job("j", task("t", 1), minAvailable=1, plugins={"svc": []}))
+    scenario.gateway.delete("configmap", "j-svc")
+    scenario.gateway.patch("vcjob", "j", {"spec": {"tasks": [task("t", 2)]}})
+    scenario.settle()
+    scenario.driver.wait(60)
+
+    found = scenario.gateway.get("configmap", "j-svc")
+    assert found is not None
+    assert found["data"]["VC_T_NUM"] == "2"
+    assert sorted(scenario.pods()) == ["j-t-0", "j-t-1"]
+    assert "reason" not in scenario.status("j")["state"]
+
+
+def test_a_queue_that_extends_to_other_clusters_marks_the_job_and_its_pods(
+    scenario: JobScenario,
+):
+    spec = {"weight": 1, "extendClusters": [{"name": "elsewhere", "weight": 1}]}
+    scenario.gateway.put("queue", {"metadata": {"name": "far"}, "spec": spec})
+    scenario.running(job("j", task("t", 1), queue="far"))
+
+    found, pod = scenario.gateway.get("vcjob", "j"), scenario.gateway.get("pod", "j-t-0")
+    assert found is not None
+    assert pod is not None
+    assert found["metadata"]["annotations"] == {"volcano.sh/job-forwarding": "true"}
+    assert pod["metadata"]["annotations"]["volcano.sh/job-forwarding"] == "true"
+    assert pod["metadata"]["labels"]["volcano.sh/job-forwarding"] == "true"
