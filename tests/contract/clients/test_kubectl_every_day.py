@@ -144,3 +144,84 @@ async def test_labels_and_annotations_come_and_go(run: Kubectl) -> None:
 
     await run("label", "pod", "a", "colour-")
     assert await run("get", "pods", "-l", "colour", "-o", "name") == ""
+
+
+async def test_people_can_ask_what_they_may_do(run: Kubectl) -> None:
+    assert await run("auth", "can-i", "create", "pods") == "yes\n"
+    assert "*.*" in await run("auth", "can-i", "--list")
+    shown = await run("auth", "whoami")
+    assert "system:masters system:authenticated" in shown
+
+
+async def test_work_is_created_by_command(run: Kubectl) -> None:
+    assert await run("create", "job", "j", "--image=b", "--", "sleep", "3") == (
+        "job.batch/j created\n"
+    )
+    await run("create", "deployment", "d", "--image=b", "--replicas=3", "--port=80")
+    await run("create", "quota", "q", "--hard=pods=3,cpu=2")
+
+    container = "jsonpath={.spec.template.spec.containers[0]['image','command']}"
+    assert await run("get", "job", "j", "-o", container) == 'b ["sleep","3"]'
+    assert await run("get", "deploy", "d", "-o", "jsonpath={.spec.replicas}") == "3"
+    assert await run("get", "quota", "q", "-o", "jsonpath={.spec.hard}") == (
+        '{"cpu":"2","pods":"3"}'
+    )
+
+
+async def test_deletion_can_be_told_how_far_it_goes(run: Kubectl) -> None:
+    """What happens then needs a collector; the server says what it was asked to do."""
+    for name, cascade in (("a", "foreground"), ("b", "orphan"), ("c", "background")):
+        body = pod_group(name)
+        body["metadata"]["finalizers"] = ["example.com/hold"]
+        await run("create", body)
+        told = await run("delete", "podgroup", name, f"--cascade={cascade}", "--wait=false")
+        assert told.startswith(f'podgroup.scheduling.volcano.sh "{name}" deleted')
+
+    held = await run("get", "podgroup", "a", "-o", "jsonpath={.metadata.finalizers}")
+    assert '"example.com/hold"' in held
+    left = await run("get", "podgroup", "c", "-o", "jsonpath={.metadata.finalizers}")
+    assert left == '["example.com/hold"]'
+
+
+async def test_a_node_is_drained(run: Kubectl) -> None:
+    name = unique("n")
+    await run("create", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    body = pod("a", node=name, terminationGracePeriodSeconds=0)
+    await run("create", body)
+    told = await run("drain", name, "--force", "--timeout=20s")
+
+    assert "pod/a evicted" in told
+    assert told.endswith(f"node/{name} drained\n")
+    assert await run("get", "pods", "-o", "name") == ""
+
+
+async def test_logs_that_cannot_be_had_say_why(run: Kubectl) -> None:
+    with pytest.raises(AssertionError, match='pods "nope" not found'):
+        await run("logs", "nope")
+    await run("create", pod("a"))
+    assert await run("logs", "a") == ""
+    with pytest.raises(AssertionError, match="container nope is not valid for pod a"):
+        await run("logs", "a", "-c", "nope")
+
+
+async def test_a_webhook_configuration_is_shown(run: Kubectl) -> None:
+    name = unique("hooks")
+    entry = {
+        "name": "a.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    body = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [entry],
+    }
+    await run("apply", body)
+    [heading, row] = (await run("get", "validatingwebhookconfigurations", name)).splitlines()
+    await run("delete", "validatingwebhookconfigurations", name)
+
+    assert heading.split() == ["NAME", "WEBHOOKS", "AGE"]
+    assert row.split()[:2] == [name, "1"]

@@ -304,3 +304,76 @@ async def test_orphans_stay(api_server: ApiServer, kube: KubeClient, namespace: 
 
     await eventually(owner_is_forgotten)
     assert await kube.get_or_none(CONFIG_MAP, namespace, "owner") is None
+
+
+async def test_a_foreground_deletion_holds_the_owner_with_a_finalizer(
+    kube: KubeClient, namespace: str
+) -> None:
+    """The server only marks it; taking the finalizer off is the collector's business."""
+    body = config_map("owner")
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    owner = await kube.create(CONFIG_MAP, namespace, body, field_manager=ME)
+    child = pod_group("child")
+    child["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "owner",
+            "uid": owner.uid,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    child["metadata"]["finalizers"] = ["example.com/hold"]
+    await kube.create(VC_POD_GROUP, namespace, child, field_manager=ME)
+    deleted = await kube.delete(CONFIG_MAP, namespace, "owner", propagation="Foreground")
+    marked = decoded(await kube.get(CONFIG_MAP, namespace, "owner"))["metadata"]
+
+    assert not deleted.is_gone
+    assert marked["finalizers"] == ["example.com/hold", "foregroundDeletion"]
+    assert marked["deletionTimestamp"]
+    assert marked["deletionGracePeriodSeconds"] == 0
+
+
+async def test_the_last_deletion_decides_which_finalizer_there_is(
+    kube: KubeClient, namespace: str
+) -> None:
+    body = config_map("a")
+    body["metadata"]["finalizers"] = ["example.com/hold", "foregroundDeletion"]
+    owner = await kube.create(CONFIG_MAP, namespace, body, field_manager=ME)
+    child = pod_group("child")
+    child["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "a",
+            "uid": owner.uid,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    child["metadata"]["finalizers"] = ["example.com/hold"]
+    await kube.create(VC_POD_GROUP, namespace, child, field_manager=ME)
+    path = object_path(CONFIG_MAP, namespace, "a")
+
+    async def finalizers() -> list[str]:
+        return decoded(await kube.get(CONFIG_MAP, namespace, "a"))["metadata"]["finalizers"]
+
+    await kube.transport.send("DELETE", path)
+    assert await finalizers() == ["example.com/hold", "foregroundDeletion"]
+    await kube.delete(CONFIG_MAP, namespace, "a", propagation="Background")
+    assert await finalizers() == ["example.com/hold"]
+    await kube.delete(CONFIG_MAP, namespace, "a", propagation="Foreground")
+    assert await finalizers() == ["example.com/hold", "foregroundDeletion"]
+
+
+async def test_an_orphaning_deletion_answers_with_the_held_object(
+    kube: KubeClient, namespace: str
+) -> None:
+    await kube.create(CONFIG_MAP, namespace, config_map("a"), field_manager=ME)
+    answer = await kube.transport.exchange(
+        "DELETE", object_path(CONFIG_MAP, namespace, "a"), query={"propagationPolicy": "Orphan"}
+    )
+    shown = decoded(answer.body)
+
+    assert answer.code == 200
+    assert (shown["kind"], shown["metadata"]["finalizers"]) == ("ConfigMap", ["orphan"])
+    assert shown["metadata"]["deletionTimestamp"]

@@ -124,11 +124,14 @@ async def test_a_patch_never_touches_a_successor_of_the_same_name(
     assert "hit" not in found["metadata"]["labels"]
 
 
+@pytest.mark.parametrize("shown", [False, True], ids=["never watched", "watched"])
 async def test_a_status_patch_never_touches_a_successor_of_the_same_name(
-    controllers: BusPeer, cluster: ClusterBuilder
+    controllers: BusPeer, cluster: ClusterBuilder, shown: bool
 ):
     """The API server ignores a uid in a status patch of a custom resource."""
     first = await cluster.job("twin")
+    if shown:
+        await controllers.until_seen("vcjob", cluster.namespace, "twin")
     await cluster.delete("vcjob", "twin")
     await cluster.job("twin")
     outcome = await controllers.ask_and_hear(

@@ -30,7 +30,7 @@ async def node(
             *("--runtime", request.param, "--data-dir", str(tmp_path / "pods")),
         ],
     )
-    await kubelet.until_line("1 nodes")
+    await kubelet.until_line("1 nodes", deadline_s=30)
     yield name
     await kubelet.terminate()
 

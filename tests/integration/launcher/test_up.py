@@ -16,12 +16,12 @@ from stromboli.testkit.kube_objects import ClusterBuilder
 from stromboli.testkit.processes import ChildProcess
 from stromboli.testkit.waiting import eventually
 
-pytestmark = pytest.mark.nats
+pytestmark = [pytest.mark.nats, pytest.mark.timeout(240)]
 
 
 def stromboli(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     argv = [sys.executable, "-m", "stromboli.launcher", *map(str, arguments)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
 
 
 def start(folder: Path, log: Path) -> ChildProcess:
@@ -48,7 +48,7 @@ def client(folder: Path) -> Any:
 
 async def test_it_starts_shows_itself_stops_and_resumes_where_it_was(folder: Path, tmp_path: Path):
     first = start(folder, tmp_path / "up.log")
-    await first.until_line("Stromboli is up", 40)
+    await first.until_line("Stromboli is up", 100)
     assert "ready" in stromboli("status", "--dir", folder).stdout
     async with client(folder) as kube:
         made = await ClusterBuilder(kube, "default").pod("kept")
@@ -58,7 +58,7 @@ async def test_it_starts_shows_itself_stops_and_resumes_where_it_was(folder: Pat
     assert stromboli("status", "--dir", folder).returncode == 3
 
     second = start(folder, tmp_path / "up.log")
-    await second.until_line("Stromboli is up", 40)
+    await second.until_line("Stromboli is up", 100)
     async with client(folder) as kube:
         assert (await ClusterBuilder(kube, "default").names("pod"))["kept"] == made.uid
     stromboli("down", "--dir", folder)
@@ -69,7 +69,7 @@ async def test_a_process_that_is_killed_is_started_again_and_that_is_said(
     folder: Path, tmp_path: Path
 ):
     up = start(folder, tmp_path / "up.log")
-    await up.until_line("Stromboli is up", 40)
+    await up.until_line("Stromboli is up", 100)
     before = pids(folder)
     for name in ("gateway", "nats"):
         os.kill(before[name], signal.SIGKILL)
@@ -92,7 +92,7 @@ async def test_a_second_launcher_on_the_same_folder_is_refused_with_advice(
     folder: Path, tmp_path: Path
 ):
     up = start(folder, tmp_path / "up.log")
-    await up.until_line("Stromboli is up", 40)
+    await up.until_line("Stromboli is up", 100)
     second = stromboli("up", "--dir", folder)
 
     assert second.returncode == 1

@@ -10,7 +10,14 @@ import msgspec
 import pytest
 
 from stromboli.contracts.epochs import Epoch
-from stromboli.contracts.intents import AnyIntent, BindGang, DeleteObject, Fence, PodBinding
+from stromboli.contracts.intents import (
+    AnyIntent,
+    BindGang,
+    CreateObject,
+    Fence,
+    PatchObject,
+    PodBinding,
+)
 from stromboli.contracts.partitions import job_key, partition_of
 from stromboli.contracts.streams import INTENT, PartitionConsumer
 from stromboli.runtime.bus import intake as intake_module
@@ -39,8 +46,9 @@ ONE, TWO, THREE = itertools.islice(
 """Three jobs whose intents share the partition."""
 
 
-def intent(key: str, number: int, *, service: str = "controllers") -> DeleteObject:
-    return DeleteObject(
+def intent(key: str, number: int, *, service: str = "controllers") -> PatchObject:
+    """A patch: nothing of its key may be worked on beside it."""
+    return PatchObject(
         id=f"{key}#{number}",
         key=key,
         service=service,
@@ -49,6 +57,20 @@ def intent(key: str, number: int, *, service: str = "controllers") -> DeleteObje
         namespace="ns",
         name=f"pod-{number}",
         uid="uid",
+        patch=b"{}",
+    )
+
+
+def creation(key: str, number: int, *, name: str = "") -> CreateObject:
+    return CreateObject(
+        id=f"{key}#{number}",
+        key=key,
+        service="controllers",
+        not_after=time.time() + 60,
+        kind="pod",
+        namespace="ns",
+        name=name or f"pod-{number}",
+        manifest=b"{}",
     )
 
 
@@ -178,6 +200,34 @@ async def test_one_key_is_in_order_while_others_go_on(bus: Bus, nats_server: Nat
         await until_empty(bus)
 
     assert handler.of(ONE) == list(range(10))
+
+
+async def test_the_pods_of_a_job_are_created_side_by_side_and_its_status_after_them(
+    bus: Bus, nats_server: NatsServer
+):
+    handler = Recording()
+    gate = handler.hold(ONE)
+    async with asked(bus, nats_server, handler) as sender:
+        await ask_all(sender, *(creation(ONE, number) for number in (1, 2, 3)))
+        await ask_all(sender, intent(ONE, 4), creation(ONE, 5))
+        await eventually(lambda: len(handler.begun) == 3)
+        assert handler.begun == [f"{ONE}#{number}" for number in (1, 2, 3)]
+        gate.set()
+        await eventually(lambda: len(handler.handled) == 5)
+
+    assert handler.of(ONE) == [1, 2, 3, 4, 5]
+
+
+async def test_two_creations_of_one_name_keep_their_order(bus: Bus, nats_server: NatsServer):
+    handler = Recording()
+    gate = handler.hold(ONE)
+    async with asked(bus, nats_server, handler) as sender:
+        await ask_all(sender, creation(ONE, 1, name="same"), creation(ONE, 2, name="same"))
+        await ask_all(sender, intent(TWO, 1))
+        await eventually(lambda: handler.of(TWO) == [1])
+        assert handler.begun == [f"{ONE}#1", f"{TWO}#1"]
+        gate.set()
+        await eventually(lambda: len(handler.handled) == 3)
 
 
 async def test_all_partitions_are_served_at_once(bus: Bus, nats_server: NatsServer):

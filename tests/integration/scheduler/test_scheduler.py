@@ -1,8 +1,10 @@
 import secrets
 from typing import Any
 
+import msgspec
 import pytest
 
+from stromboli.api.kinds import EVENT
 from stromboli.api.wellknown import GROUP_NAME
 from stromboli.testkit.kube_objects import ClusterBuilder, pod_manifest
 from stromboli.testkit.services import ServiceProcess
@@ -47,6 +49,11 @@ async def status_of(cluster: ClusterBuilder, name: str) -> dict[str, Any]:
     return found.get("status") or {}
 
 
+async def reasons_told(cluster: ClusterBuilder) -> set[str]:
+    pages = cluster.kube.list_pages(EVENT, namespace=cluster.namespace)
+    return {msgspec.json.decode(item)["reason"] async for page in pages for item in page.items}
+
+
 async def test_a_gang_is_admitted_and_bound_whole(
     scheduler: ServiceProcess, cluster: ClusterBuilder, namespace: str
 ):
@@ -66,6 +73,13 @@ async def test_a_gang_is_admitted_and_bound_whole(
         return (await status_of(cluster, "gang")).get("phase") == "Running"
 
     await eventually(is_running, describe="the PodGroup is Running")
+
+    async def queue_shows_it() -> bool:
+        found = await cluster.fetch("queue", queue)
+        used = ((found or {}).get("status") or {}).get("allocated") or {}
+        return used.get("cpu") == "400m" and used.get("pods") == "4"
+
+    await eventually(queue_shows_it, describe="the queue shows what its pods use")
     conditions = (await status_of(cluster, "gang"))["conditions"]
     assert conditions[-1]["type"] == "Scheduled"
     assert conditions[-1]["reason"] == "tasks in gang are ready to be scheduled"
@@ -93,6 +107,23 @@ async def test_a_gang_that_is_too_large_waits_and_says_why(
         assert pod is not None
         assert "nodeName" not in pod["spec"]
 
+    async def pods_know() -> bool:
+        pod = await cluster.fetch("pod", "large-main-3")
+        conditions = (pod or {}).get("status", {}).get("conditions", ())
+        return any(
+            c["type"] == "PodScheduled"
+            and c["status"] == "False"
+            and c["reason"] == "Unschedulable"
+            for c in conditions
+        )
+
+    async def events_tell() -> bool:
+        told = await reasons_told(cluster)
+        assert {"Unschedulable", "FailedScheduling"} <= told, told
+        return True
+
+    await eventually(events_tell, describe="events say so too")
+    await eventually(pods_know, describe="its pods say that they are unschedulable")
     await add_node(cluster, namespace)
 
     async def is_running() -> bool:

@@ -348,15 +348,29 @@ def test_while_rubbish_stands_among_the_facts_a_list_is_needed(memory: Memory):
 
 
 def test_the_newest_version_that_the_watch_has_shown_counts(memory: Memory):
-    memory.published.saw("pod", A, "10")
-    memory.published.saw("pod", A, "9")
+    memory.published.saw("pod", A, uid="u1", resource_version="10")
+    memory.published.saw("pod", A, uid="u1", resource_version="9")
 
     assert memory.published.seen_version("pod", A) == 10
     assert memory.published.seen_version("pod", ("ns", "b")) == 0
 
 
+def test_a_version_is_told_only_of_the_object_that_the_watch_has_shown(memory: Memory):
+    """A patch rests on it: the version of a successor would let it through to that one."""
+    memory.reads(seen(uid="u1", version="3"))
+    assert memory.published.version_of("pod", A, "u1") == ""
+
+    memory.published.saw("pod", A, uid="u1", resource_version="9")
+    assert memory.published.version_of("pod", A, "u1") == "9"
+
+    memory.published.saw("pod", A, uid="u2", resource_version="10")
+    memory.published.saw("pod", A, uid="u1", resource_version="9")
+    assert memory.published.version_of("pod", A, "u1") == ""
+    assert memory.published.version_of("pod", A, "u2") == "10"
+
+
 def test_an_end_forgets_what_the_watch_has_shown(memory: Memory):
-    memory.published.saw("pod", A, "10")
+    memory.published.saw("pod", A, uid="u1", resource_version="10")
     memory.published.stands(gone(), 1)
 
     assert memory.published.seen_version("pod", A) == 0
@@ -366,7 +380,7 @@ def test_the_end_of_a_predecessor_does_not_forget_what_the_watch_has_shown_of_it
     memory: Memory,
 ):
     memory.reads(seen(uid="u1", version="3"))
-    memory.published.saw("pod", A, "10")
+    memory.published.saw("pod", A, uid="u1", resource_version="10")
     memory.published.begin(gone(uid="u1", version="3"))
     memory.published.begin(seen(uid="u2", version="10"))
     memory.published.stands(gone(uid="u1", version="3"), 2)
@@ -406,7 +420,7 @@ def test_everything_is_forgotten_when_the_log_is_not_the_one_that_was_read(
     memory.reads(seen())
     memory.reads(marker())
     memory.published.begin(seen("b"))
-    memory.published.saw("pod", A, "10")
+    memory.published.saw("pod", A, uid="u1", resource_version="10")
     generation = memory.published.generation
 
     assert memory.attach(incarnation, last, away_s) == 1

@@ -152,7 +152,9 @@ class PublishingMachine(RuleBasedStateMachine):
         if event.deleted:
             self._write(self.difference.gone(observed, "watch"))
         else:
-            self.published.saw("pod", event.key, observed.resource_version)
+            self.published.saw(
+                "pod", event.key, uid=observed.uid, resource_version=observed.resource_version
+            )
             self._write(self.difference.seen(observed, "watch"))
 
     @precondition(lambda self: self.list_wanted)

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from stromboli.scheduling.actions.registry import ACTIONS
@@ -5,7 +7,7 @@ from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadConfiguration
 from stromboli.scheduling.plugins import api
-from stromboli.scheduling.plugins.registry import IN_TREE, build
+from stromboli.scheduling.plugins.registry import GROUP, IN_TREE, build, installed
 
 POINTS = tuple(
     point
@@ -43,3 +45,36 @@ def test_what_does_not_exist_is_refused_with_what_does(conf: PluginConf, said: s
 def test_an_action_that_does_not_exist_is_refused():
     with pytest.raises(BadConfiguration, match=", ".join(ACTIONS)):
         SchedulerCore(SchedulingConf(actions=("enqueue", "allocates")))
+
+
+PLUGIN = """
+class Mine:
+    name = "mine"
+
+    def job_order(self, contender):
+        return (0,)
+
+
+def build(arguments):
+    return Mine()
+"""
+
+
+def test_a_plugin_of_another_distribution_is_found_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "mine_plugin.py").write_text(PLUGIN)
+    info = tmp_path / "mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\nmine = mine_plugin:build\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed.cache_clear()
+    try:
+        plugin = build(PluginConf("mine"))
+        with pytest.raises(BadConfiguration, match="did you mean 'mine'"):
+            build(PluginConf("mien"))
+    finally:
+        installed.cache_clear()
+
+    assert isinstance(plugin, api.JobOrder)

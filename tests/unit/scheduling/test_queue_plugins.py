@@ -9,7 +9,6 @@ from stromboli.scheduling.conf import HIERARCHY_FLAG, PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadConfiguration
 from stromboli.scheduling.plugins.capacity import Capacity, HierarchicalCapacity
-from stromboli.scheduling.plugins.drf import Drf
 from stromboli.scheduling.plugins.namespacefair import NamespaceFair
 from stromboli.scheduling.plugins.proportion import Proportion
 from stromboli.scheduling.plugins.registry import build
@@ -223,19 +222,16 @@ def test_figures_have_volcanos_names():
     assert found["queue_real_capacity_scalar_resources", gpu] == 4000
 
 
-def test_shares_of_jobs_and_namespaces_are_figures_too():
-    objects = [
+def test_shares_of_namespaces_are_figures_too():
+    plugin = after_a_cycle(
+        "namespacefair",
         node("n1", cpu="8", memory="8Gi"),
         queue("q"),
         *running("g", "q", cpu="2", memory="1Gi"),
-    ]
-    drf = after_a_cycle("drf", *objects)
-    namespaces = after_a_cycle("namespacefair", *objects)
+    )
 
-    assert isinstance(drf, Drf)
-    assert isinstance(namespaces, NamespaceFair)
-    assert drf.gauges() == {("job_share", (("job_ns", "test"), ("job_id", "g"))): 0.25}
-    assert namespaces.gauges() == {
+    assert isinstance(plugin, NamespaceFair)
+    assert plugin.gauges() == {
         ("namespace_share", (("namespace_name", "test"),)): 0.25,
         ("namespace_weight", (("namespace_name", "test"),)): 1,
         ("namespace_weighted_share", (("namespace_name", "test"),)): 0.25,
@@ -279,3 +275,136 @@ def test_what_is_admitted_counts_against_the_queue_until_it_has_it():
     assert sorted(simulation.binds) == [("test", "a-main-0"), ("test", "a-main-1")]
     assert core.explanations["test", "b"].code.value == "QueueLimit"
     assert core.explanations["test", "b"].short_by == (("cpu", 1000),)
+
+
+# What wakes a job that its queue refused.
+
+
+def started(plugin: str, *objects: KubeObject, hierarchy: bool = False) -> Simulation:
+    conf = PluginConf(plugin, flags={HIERARCHY_FLAG: hierarchy})
+    core = SchedulerCore(
+        SchedulingConf(
+            actions=("enqueue", "allocate"),
+            tiers=((PluginConf("gang"), conf, PluginConf("predicates")),),
+        )
+    )
+    simulation = Simulation(core)
+    for item in objects:
+        simulation.put(item)
+    simulation.run()
+    return simulation
+
+
+def test_a_share_that_grows_because_another_job_goes_is_used_at_once():
+    """Nothing came free on any node: only what others want has changed."""
+    simulation = started(
+        "proportion",
+        node("n1", cpu="4", memory="8Gi"),
+        queue("a"),
+        queue("b"),
+        *running("has", "a", cpu="2", memory="1Gi"),
+        *waiting("more", "a", cpu="1", memory="1Gi"),
+        *gang("large", 3, group={"in_queue": "b", "phase": "Inqueue"}),
+    )
+    before = dict(simulation.binds)
+
+    for number in range(3):
+        simulation.delete("pod", "test", f"large-main-{number}")
+    simulation.run()
+
+    assert before == {}
+    assert simulation.binds == {("test", "more-0"): "n1"}
+
+
+def test_a_limit_that_is_raised_is_used_at_once():
+    simulation = started(
+        "capacity",
+        node("n1", cpu="4", memory="8Gi"),
+        queue("top", capability={"cpu": "1"}),
+        queue("a", parent="top"),
+        *waiting("g", "a", cpu="2", memory="1Gi"),
+        hierarchy=True,
+    )
+    before = dict(simulation.binds)
+
+    simulation.put(queue("top", capability={"cpu": "2"}))
+    simulation.run()
+
+    assert before == {}
+    assert simulation.binds == {("test", "g-0"): "n1"}
+
+
+def test_a_limit_that_a_sibling_makes_room_under_is_used_at_once():
+    simulation = started(
+        "capacity",
+        node("n1", cpu="4", memory="8Gi"),
+        queue("top", capability={"cpu": "2"}),
+        queue("a", parent="top"),
+        queue("b", parent="top"),
+        *running("has", "b", cpu="1", memory="1Gi"),
+        *waiting("g", "a", cpu="2", memory="1Gi"),
+        hierarchy=True,
+    )
+    before = dict(simulation.binds)
+
+    simulation.delete("pod", "test", "has-0")
+    simulation.run()
+
+    assert before == {}
+    assert simulation.binds == {("test", "g-0"): "n1"}
+
+
+def test_a_closed_queue_keeps_what_it_has_and_gets_nothing_more():
+    simulation = started(
+        "capacity",
+        node("n1", cpu="4", memory="8Gi"),
+        queue("a", state="Closing"),
+        *running("has", "a", cpu="1", memory="1Gi"),
+        *waiting("g", "a", cpu="1", memory="1Gi"),
+    )
+
+    simulation.put(queue("a", state="Open"))
+    before = dict(simulation.binds)
+    simulation.run()
+
+    assert before == {}
+    assert simulation.binds == {("test", "g-0"): "n1"}
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "proportion"])
+@pytest.mark.parametrize("phase", ["Inqueue", "Pending"])
+def test_jobs_of_a_full_queue_sleep_until_it_has_room_for_them(plugin: str, phase: str):
+    """Whatever else happens in the cluster, they are not even looked at."""
+    late: list[KubeObject] = []
+    for number in range(3):
+        group = {"in_queue": "full", "phase": phase, "min_resources": {"cpu": "2"}}
+        late += gang(f"late-{number}", 2, group=group)
+    simulation = started(
+        plugin,
+        node("n1", cpu="8", memory="80Gi"),
+        queue("full", capability={"cpu": "3"}),
+        queue("other"),
+        pod_group(
+            "has", min_member=2, in_queue="full", phase="Running", min_resources={"cpu": "2"}
+        ),
+        pod("has-0", group="has", on="n1", phase="Running"),
+        pod("has-1", group="has", on="n1", phase="Running"),
+        *running("elsewhere", "other", cpu="1", memory="1Gi"),
+        *late,
+    )
+    core = simulation.core
+    assert isinstance(core, SchedulerCore)
+    simulation.advance(10)
+    first_look = core.explanations["test", "late-0"].evaluated
+
+    simulation.delete("pod", "test", "elsewhere-0")
+    simulation.run()
+    after_others = core.explanations["test", "late-0"].evaluated
+    simulation.delete("pod", "test", "has-0")
+    simulation.delete("pod", "test", "has-1")
+    simulation.delete("vcpodgroup", "test", "has")
+    simulation.run()
+
+    assert after_others == first_look
+    assert sorted(simulation.binds) == [("test", "late-0-main-0"), ("test", "late-0-main-1")]
+    assert core.explanations["test", "late-1"].evaluated > first_look

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
 
 TOTAL = 16
-QUEUES = ("a", "b", "c", "d")
+QUEUES: tuple[str, ...] = ("a", "b", "c", "d")
 PARENTS = {"a": "left", "b": "left", "c": "right", "d": "right"}
 
 
@@ -99,7 +100,7 @@ def objects_of(number: int, one: Work) -> list[KubeObject]:
     ]
 
 
-def spec_of(one: Bounds, parent: str = "") -> dict[str, object]:
+def spec_of(one: Bounds, parent: str = "") -> dict[str, Any]:
     return {
         "capability": {} if one.capability is None else {"cpu": str(one.capability)},
         "deserved": {"cpu": str(one.deserved)} if one.deserved else {},
@@ -276,7 +277,10 @@ def test_the_order_of_facts_that_come_together_does_not_matter(
     limits: tuple[Bounds, ...], jobs: list[Work], data: st.DataObject
 ):
     by_name = dict(zip(QUEUES, limits, strict=True))
-    objects = [*NODES, *(queue(name, **spec_of(one)) for name, one in by_name.items())]
+    objects: list[KubeObject] = [
+        *NODES,
+        *(queue(name, **spec_of(one)) for name, one in by_name.items()),
+    ]
     for number, one in enumerate(jobs):
         objects += objects_of(number, one)
     turned = data.draw(st.permutations(objects))
@@ -338,4 +342,5 @@ def test_a_gang_that_would_pass_the_limit_leaves_no_trace():
     simulation.run()
 
     assert simulation.binds == {}
-    assert core.explanations["test", "g"].code.value == "QueueLimit"
+    assert core.explanations["test", "g"].code.value == "ExceedsMax"
+    assert "the job needs 4 cpu, which is more than that" in core.explanations["test", "g"].sentence

@@ -1,5 +1,7 @@
 """What the scheduler reads out of a Queue."""
 
+from typing import Any
+
 import pytest
 
 from stromboli.scheduling.queues import read_queue
@@ -40,7 +42,9 @@ def test_a_capability_of_zero_forbids_a_device_but_says_nothing_of_cpu_and_memor
 
 @pytest.mark.parametrize("spec", ["capability", "deserved", "guarantee"])
 def test_what_cannot_be_reckoned_with_is_the_queues_problem(spec: str):
-    found = read_queue(queue("a", **{spec: {"cpu": "-1"}}))
+    bad: dict[str, Any] = {spec: {"cpu": "-1"}}
+
+    found = read_queue(queue("a", **bad))
 
     assert found.name == "a"
     assert found.problem == f"queue a: {spec} is set aside: cpu is '-1', expected 0 to 8Pi"

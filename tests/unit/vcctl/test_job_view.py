@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from stromboli.api.batch import Job, JobCondition, JobSpec, JobState, JobStatus, TaskSpec
 from stromboli.api.core import Event, EventSource
 from stromboli.api.meta import ObjectMeta
@@ -115,6 +117,13 @@ Status:
 
 def test_a_job_is_shown_in_volcanos_layout():
     assert job_view(JOB, [], NOW) == VIEW + "Events: \t<none>"
+
+
+def test_what_the_controllers_note_for_themselves_is_not_shown():
+    noted = {"plugin-ssh": "ssh", "stromboli/pods-master": "0"}
+    job = replace(JOB, status=replace(JOB.status, controlled_resources=noted))
+
+    assert job_view(job, [], NOW) == VIEW + "Events: \t<none>"
 
 
 def test_events_stand_in_a_table_with_their_ages():

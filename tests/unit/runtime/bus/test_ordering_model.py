@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stromboli.runtime.bus.ordering import BARRIER, Batch, Item, KeyedQueue, Parts
+from stromboli.runtime.bus.ordering import AT_ONCE, BARRIER, Batch, Item, KeyedQueue, Parts, Run
 
 KEYS = st.sampled_from(["job-a", "job-b", "job-c"])
 SENDERS = st.sampled_from(["scheduler", "controllers"])
@@ -32,11 +32,16 @@ class OrderingMachine(RuleBasedStateMachine):
     # What arrives.
 
     def _publish(
-        self, key: str, sender: str, deadline: float = 0.0, parts: Parts | None = None
+        self,
+        key: str,
+        sender: str,
+        deadline: float = 0.0,
+        parts: Parts | None = None,
+        run: Run | None = None,
     ) -> None:
         self.sequence += 1
         payload = f"{key}#{self.sequence}"
-        item = Item(self.sequence, key, payload, deadline, parts, sender)
+        item = Item(self.sequence, key, payload, deadline, parts, sender, run)
         self.unfinished.append(item)
         self._deliver(item)
 
@@ -47,6 +52,20 @@ class OrderingMachine(RuleBasedStateMachine):
     @rule(key=KEYS, sender=SENDERS)
     def an_intent_arrives(self, key: str, sender: str) -> None:
         self._publish(key, sender)
+
+    @rule(
+        key=KEYS,
+        sender=SENDERS,
+        sort=st.sampled_from(["make", "delete"]),
+        place=st.sampled_from(["pod-1", "pod-2", "pod-3"]),
+    )
+    def one_of_a_run_arrives(self, key: str, sender: str, sort: str, place: str) -> None:
+        self._publish(key, sender, run=Run(sort, place))
+
+    @rule(key=KEYS, size=st.sampled_from([3, AT_ONCE, AT_ONCE + 3]))
+    def the_pods_of_a_job_arrive(self, key: str, size: int) -> None:
+        for index in range(size):
+            self._publish(key, "controllers", run=Run("make", f"member-{index}"))
 
     @rule(
         key=KEYS,
@@ -80,7 +99,7 @@ class OrderingMachine(RuleBasedStateMachine):
     def something_that_is_still_here_arrives_again(self, data: st.DataObject) -> None:
         item = data.draw(st.sampled_from(self.unfinished))
 
-        again = Item(item.sequence, item.key, "again", 0.0, item.parts, item.sender)
+        again = Item(item.sequence, item.key, "again", 0.0, item.parts, item.sender, item.run)
         assert not self.queue.accept(again)
 
     @rule()
@@ -109,7 +128,6 @@ class OrderingMachine(RuleBasedStateMachine):
         for batch in batches:
             sequences = {item.sequence for item in batch.items}
             assert not sequences & self.handed_out
-            assert batch.key not in {other.key for other in self.busy}
             assert all(item.payload != "again" for item in batch.items)
             self.handed_out |= sequences
             self.busy.append(batch)
@@ -123,8 +141,15 @@ class OrderingMachine(RuleBasedStateMachine):
             return {(BARRIER, (limit,), True)}
         busy = {batch.key for batch in self.busy}
         expected: set[tuple[str, tuple[int, ...], bool]] = set()
-        for key in {item.key for item in before} - busy:
+        for key in {item.key for item in before}:
             of_key = [item for item in before if item.key == key]
+            run = self._first_run(of_key)
+            if len(run) > 1 or (run and key in busy):
+                fresh = [item for item in run if item.sequence not in self.handed_out]
+                expected |= {(key, (item.sequence,), True) for item in fresh}
+                continue
+            if key in busy:
+                continue
             of_sender = [item for item in of_key if item.sender == of_key[0].sender]
             group = self._first_group(of_sender)
             complete = self._is_complete(group)
@@ -133,6 +158,25 @@ class OrderingMachine(RuleBasedStateMachine):
             if complete or hopeless:
                 expected.add((key, tuple(item.sequence for item in group), complete))
         return expected
+
+    def _first_run(self, of_key: list[Thing]) -> list[Thing]:
+        """What may be under way at once: of one sender and sort, no object twice, not too many.
+
+        What has been handed out counts, whether or not something before it has ended since.
+        """
+        run: list[Thing] = []
+        for item in of_key:
+            if item.run is None or len(run) == AT_ONCE:
+                break
+            if any(self._has_order(item, other) for other in run):
+                break
+            run.append(item)
+        return run
+
+    def _has_order(self, one: Thing, other: Thing) -> bool:
+        if one.run is None or other.run is None or one.sender != other.sender:
+            return True
+        return one.run.sort != other.run.sort or one.run.place == other.run.place
 
     def _first_group(self, of_sender: list[Thing]) -> list[Thing]:
         first = of_sender[0]
@@ -162,9 +206,12 @@ class OrderingMachine(RuleBasedStateMachine):
         concerned = [
             item for item in rest if batch.key in (item.key, BARRIER) or item.key == BARRIER
         ]
-        # Only the later parts of a gang pass by what others have sent in between.
+        # Only the later parts of a gang pass by what others have sent in between, and only
+        # the members of a run pass by each other.
+        first = batch.items[0]
+        concerned = [item for item in concerned if self._has_order(first, item)]
         assert all(item.sequence > min(ended) for item in concerned)
-        sender = batch.items[0].sender
+        sender = first.sender
         assert all(item.sequence > max(ended) for item in concerned if item.sender == sender)
         assert not ended & self.finished
         self.finished |= ended

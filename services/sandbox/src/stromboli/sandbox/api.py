@@ -5,8 +5,8 @@ and hands over; it knows nothing about sockets and nothing about kinds.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,21 +15,26 @@ from stromboli.sandbox.catalogue import Catalogue
 from stromboli.sandbox.changes import Change
 from stromboli.sandbox.clock import Clock
 from stromboli.sandbox.deleting import Deleter
+from stromboli.sandbox.endpoints import Endpoints
 from stromboli.sandbox.negotiation import PLAIN
 from stromboli.sandbox.options import NO_PARAMS, Params, check_list_options, parsed
 from stromboli.sandbox.paths import Target
 from stromboli.sandbox.printing.tables import Form, form_asked
 from stromboli.sandbox.reading import Reader, revision_asked
+from stromboli.sandbox.remote import Passage
 from stromboli.sandbox.requests import Answer, ApiRequest, User
-from stromboli.sandbox.resources import Served
+from stromboli.sandbox.resources import Served, Subresource
 from stromboli.sandbox.reviews import REVIEWS, review
 from stromboli.sandbox.selection import Selection, selection_of
 from stromboli.sandbox.store import Store
 from stromboli.sandbox.subresources.binding import bind
 from stromboli.sandbox.subresources.eviction import evict
 from stromboli.sandbox.subresources.finalize import finalize
+from stromboli.sandbox.subresources.log import log
+from stromboli.sandbox.subresources.proxy import proxy
 from stromboli.sandbox.subresources.scale import scale
 from stromboli.sandbox.watching import Watcher, WatchHub
+from stromboli.sandbox.webhooks.reviewing import Admission
 from stromboli.sandbox.writing import Writer
 
 __all__ = ["Api", "WatchStream"]
@@ -41,6 +46,7 @@ _OPTIONS_KIND: Final = {
     "DELETE": "DeleteOptions",
     "GET": "ListOptions",
 }
+_Act: TypeAlias = Callable[[ApiRequest], Awaitable[Answer]]
 _FRESHNESS_WAIT_S: Final = 3.0
 """How long a read waits for a revision that does not exist yet, as in kube."""
 
@@ -60,6 +66,8 @@ class Api:
         deleter: Deleter,
         hub: WatchHub,
         clock: Clock,
+        admission: Admission,
+        endpoints: Endpoints,
         tokens: Mapping[str, User],
     ) -> None:
         self._store = store
@@ -69,20 +77,25 @@ class Api:
         self._deleter = deleter
         self._hub = hub
         self._clock = clock
+        self._admission = admission
+        self._endpoints = endpoints
         self._tokens = tokens
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._subresources: dict[tuple[str, str, str], Callable[[ApiRequest], Answer]] = {
-            ("pods", "binding", "create"): lambda request: bind(request, store, clock),
-            ("pods", "eviction", "create"): lambda request: evict(request, store, clock, deleter),
-            ("namespaces", "finalize", "update"): lambda request: finalize(request, store),
+        self._subresources: dict[tuple[str, str, str], _Act] = {
+            ("pods", "binding", "create"): lambda request: bind(request, store, clock, admission),
+            ("pods", "eviction", "create"): lambda request: evict(
+                request, store, clock, deleter, admission
+            ),
+            ("namespaces", "finalize", "update"): lambda request: finalize(
+                request, store, admission
+            ),
         }
         for key in ("apps/deployments", "apps/replicasets", "apps/statefulsets"):
             for verb in ("get", "update", "patch"):
                 self._subresources[key, "scale", verb] = lambda request: scale(
-                    request, store, writer
+                    request, store, writer, admission
                 )
-        self._verbs: dict[str, Callable[[ApiRequest], Answer]] = {
-            "get": self._reader.get,
+        self._verbs: dict[str, _Act] = {
             "create": writer.create,
             "update": writer.update,
             "patch": writer.patch,
@@ -100,17 +113,25 @@ class Api:
         content_type: str,
         user: User,
         form: str = PLAIN,
-    ) -> Answer | WatchStream:
-        """Answer one request; `form` is how a reader wants to be shown what it asked for."""
+        warnings: list[str] | None = None,
+    ) -> Answer | WatchStream | Passage:
+        """Answer one request; `form` is how a reader wants to be shown what it asked for.
+
+        What the client should be told besides is added to `warnings`.
+        """
+        warnings = [] if warnings is None else warnings
         review_key = (target.group, target.version, target.plural)
         if review_key in REVIEWS and method == "POST":
             return review(review_key, body, user, self._tokens)
         served = self._catalogue.find(target.group, target.version, target.plural)
         if served is None and target.plural == "bindings" and method == "POST":
-            return self._bind_by_collection(target, query, body, user)
+            return await self._bind_by_collection(target, query, body, user, warnings)
         if served is None or not _placed(target, served):
             raise statuses.resource_not_served()
-        params = parsed(query, _OPTIONS_KIND.get(method, "")) if query else NO_PARAMS
+        is_foreign = target.subresource in {"log", "proxy"}
+        params = (
+            parsed(query, _OPTIONS_KIND.get(method, "")) if query and not is_foreign else NO_PARAMS
+        )
         verb = _verb(method, target, params)
         request = ApiRequest(
             verb,
@@ -122,9 +143,12 @@ class Api:
             body,
             content_type,
             user,
+            warnings,
         )
+        if is_foreign:
+            return await self._elsewhere(request, target, query)
         if target.subresource:
-            return self._subresource(request)
+            return await self._subresource(request)
         if verb not in served.resource.verbs or (
             verb in {"create", "deletecollection"}
             and served.resource.namespaced
@@ -137,23 +161,47 @@ class Api:
             return await self._read(request)
         if verb == "deletecollection":
             return await self._deleter.delete_collection(request, _selection(request))
-        return self._verbs[verb](request)
+        return await self._verbs[verb](request)
 
-    def _subresource(self, request: ApiRequest) -> Answer:
-        part = next((p for p in request.served.subresources if p.name == request.subresource), None)
-        if part is None:
-            resource = request.served.resource
-            if resource.custom:
-                raise statuses.not_found(resource.group, resource.plural, request.name)
-            raise statuses.resource_not_served()
+    async def _elsewhere(self, request: ApiRequest, target: Target, query: str) -> Answer | Passage:
+        """Parts of objects that others have: a kubelet, or what runs in the pod."""
+        part = self._part(request)
+        if part.name == "log":
+            if request.verb not in part.verbs:
+                raise statuses.method_not_allowed()
+            return log(request, query, self._store)
+        return await proxy(
+            request,
+            target.beyond,
+            query,
+            store=self._store,
+            endpoints=self._endpoints,
+            admission=self._admission,
+        )
+
+    def _part(self, request: ApiRequest) -> Subresource:
+        for part in request.served.subresources:
+            if part.name == request.subresource:
+                return part
+        resource = request.served.resource
+        if resource.custom:
+            raise statuses.not_found(resource.group, resource.plural, request.name)
+        raise statuses.resource_not_served()
+
+    async def _subresource(self, request: ApiRequest) -> Answer:
+        part = self._part(request)
         if request.verb not in part.verbs:
             raise statuses.method_not_allowed()
         if part.name == "status":
-            return self._verbs[request.verb](request)
+            if request.verb == "get":
+                return self._reader.get(request)
+            return await self._verbs[request.verb](request)
         act = self._subresources[request.served.resource.key, part.name, request.verb]
-        return act(request)
+        return await act(request)
 
-    def _bind_by_collection(self, target: Target, query: str, body: bytes, user: User) -> Answer:
+    async def _bind_by_collection(
+        self, target: Target, query: str, body: bytes, user: User, warnings: list[str]
+    ) -> Answer:
         """POST …/bindings, the older way: the pod's name stands in the body only."""
         pods = self._catalogue.find("", "v1", "pods")
         if pods is None or not target.namespace or target.name:
@@ -164,9 +212,9 @@ class Api:
             raise statuses.bad_request(f"the Binding cannot be read: {error}") from error
         params = parsed(query, "CreateOptions")
         request = ApiRequest(
-            "create", pods, target.namespace, name, "binding", params, body, "", user
+            "create", pods, target.namespace, name, "binding", params, body, "", user, warnings
         )
-        return self._subresources["pods", "binding", "create"](request)
+        return await self._subresources["pods", "binding", "create"](request)
 
     async def _read_in_form(self, request: ApiRequest, name: str) -> Answer | WatchStream:
         form = form_asked(

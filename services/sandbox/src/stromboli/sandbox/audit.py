@@ -21,6 +21,7 @@ class AuditLine(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     time: str
     user: str
     verb: str
+    user_agent: str = ""
     group: str = ""
     resource: str = ""
     subresource: str = ""
@@ -34,6 +35,7 @@ class AuditLine(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     dry_run: bool = False
 
 
+_MAX_AGENT = 256
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -62,6 +64,7 @@ class AuditLog:
         user: User | None,
         answer: Answer,
         *,
+        user_agent: str = "",
         reason: str = "",
         dry_run: bool = False,
     ) -> None:
@@ -72,6 +75,7 @@ class AuditLog:
             time=self._clock.precise_timestamp(),
             user=user.name if user is not None else "",
             verb=verb,
+            user_agent=user_agent[:_MAX_AGENT],
             group=target.group,
             resource=target.plural,
             subresource=target.subresource,

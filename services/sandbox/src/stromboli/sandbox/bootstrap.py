@@ -31,34 +31,36 @@ class Bootstrap:
         self._catalogue = catalogue
         self._writer = writer
 
-    def furnish(self) -> None:
+    async def furnish(self) -> None:
         """Namespaces and priority classes that every cluster has."""
         for name in SYSTEM_NAMESPACES:
-            self._ensure("namespaces", {"metadata": {"name": name}})
+            await self._ensure("namespaces", {"metadata": {"name": name}})
         for name, (value, description) in SYSTEM_PRIORITIES.items():
             document = {"metadata": {"name": name}, "value": value, "description": description}
-            self._ensure(PRIORITY_CLASSES_KEY, document)
+            await self._ensure(PRIORITY_CLASSES_KEY, document)
 
-    def install(self, definitions: list[Document]) -> None:
+    async def install(self, definitions: list[Document]) -> None:
         """Create or update CustomResourceDefinitions."""
         for definition in definitions:
             name = definition["metadata"]["name"]
             stored = self._store.get(DEFINITIONS_KEY, "", name)
             try:
                 if stored is None:
-                    self._writer.create(self._request("create", DEFINITIONS_KEY, definition))
+                    request = self._request("create", DEFINITIONS_KEY, definition)
+                    await self._writer.create(request)
                 else:
                     current: Document = decode(stored.body)
                     meta = {**definition["metadata"]}
                     meta["resourceVersion"] = current["metadata"]["resourceVersion"]
                     updated = {**definition, "metadata": meta}
-                    self._writer.update(self._request("update", DEFINITIONS_KEY, updated, name))
+                    request = self._request("update", DEFINITIONS_KEY, updated, name)
+                    await self._writer.update(request)
             except ApiRefusal as refusal:
                 raise ConfigError("crds", f"{name}: {refusal.status['message']}") from refusal
 
-    def _ensure(self, key: str, document: Document) -> None:
+    async def _ensure(self, key: str, document: Document) -> None:
         if self._store.get(key, "", document["metadata"]["name"]) is None:
-            self._writer.create(self._request("create", key, document))
+            await self._writer.create(self._request("create", key, document))
 
     def _request(self, verb: str, key: str, document: Document, name: str = "") -> ApiRequest:
         served = self._catalogue.of_key(key)

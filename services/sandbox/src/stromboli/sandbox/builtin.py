@@ -6,16 +6,22 @@ Rows without one are stored and watched like the others: objects in, objects out
 
 from typing import Final
 
+from stromboli.sandbox.behaviour import Behaviour
 from stromboli.sandbox.kinds.cluster import NAMESPACES, NODES, PRIORITY_CLASSES
 from stromboli.sandbox.kinds.configuration import CONFIG_MAPS, SECRETS
 from stromboli.sandbox.kinds.definitions import DEFINITIONS
 from stromboli.sandbox.kinds.pods import PODS
+from stromboli.sandbox.kinds.webhooks import (
+    MUTATING_CONFIGURATIONS,
+    VALIDATING_CONFIGURATIONS,
+)
 from stromboli.sandbox.kinds.workaday import CLAIMS, EVENTS, LEASES, SERVICES, WITH_SPEC
 from stromboli.sandbox.resources import DEFAULT_VERBS, Resource, Subresource
 
 __all__ = ["BUILT_IN"]
 
 _NOT_COLLECTIVELY: Final = tuple(verb for verb in DEFAULT_VERBS if verb != "deletecollection")
+_PROXY_VERBS: Final = ("create", "delete", "get", "patch", "update")
 _EVENT_FIELDS: Final = (
     "involvedObject.kind",
     "involvedObject.namespace",
@@ -81,6 +87,8 @@ _CORE: Final = (
         subresources=(
             _creator("binding", "Binding"),
             _creator("eviction", "Eviction", "policy"),
+            Subresource(name="log", kind="Pod", verbs=("get",)),
+            Subresource(name="proxy", kind="PodProxyOptions", verbs=_PROXY_VERBS),
         ),
         behaviour=PODS,
     ),
@@ -94,6 +102,7 @@ _CORE: Final = (
         returns_deleted=True,
         name_rule="label1035",
         fields=("spec.clusterIP", "spec.type"),
+        subresources=(Subresource(name="proxy", kind="ServiceProxyOptions", verbs=_PROXY_VERBS),),
         behaviour=SERVICES,
         registry_path="services/specs",
     ),
@@ -147,6 +156,7 @@ _CORE: Final = (
         plural="replicationcontrollers",
         kind="ReplicationController",
         short_names=("rc",),
+        orphan_by_default=True,
         categories=("all",),
         has_status=True,
         has_generation=True,
@@ -178,7 +188,20 @@ def _workload(plural: str, kind: str, short: str, group: str = "apps") -> Resour
         has_status=True,
         has_generation=True,
         subresources=_SCALE if plural in _SCALED else (),
+        orphan_by_default=plural == "jobs",
         behaviour=WITH_SPEC,
+    )
+
+
+def _webhooks(plural: str, kind: str, behaviour: Behaviour) -> Resource:
+    return Resource(
+        group="admissionregistration.k8s.io",
+        plural=plural,
+        kind=kind,
+        namespaced=False,
+        categories=("api-extensions",),
+        has_generation=True,
+        behaviour=behaviour,
     )
 
 
@@ -257,6 +280,15 @@ _GROUPS: Final = (
         namespaced=False,
         short_names=("sc",),
         returns_deleted=True,
+    ),
+    Resource(group="discovery.k8s.io", plural="endpointslices", kind="EndpointSlice"),
+    _webhooks(
+        "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", MUTATING_CONFIGURATIONS
+    ),
+    _webhooks(
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        VALIDATING_CONFIGURATIONS,
     ),
     _rbac("roles", "Role", namespaced=True),
     _rbac("rolebindings", "RoleBinding", namespaced=True),

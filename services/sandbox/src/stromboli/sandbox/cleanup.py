@@ -2,10 +2,12 @@
 
 A deleted namespace and a deleted definition are marked and stay until nothing of theirs is
 left; this worker deletes the content and takes the mark's owner away. Pods that run somewhere
-keep their grace period, so a namespace goes when the last of them has stopped.
+keep their grace period, so a namespace goes when the last of them has stopped. What a webhook
+refuses to let go is tried again a little later.
 """
 
 import asyncio
+import contextlib
 import logging
 from typing import Final
 
@@ -16,6 +18,7 @@ from stromboli.sandbox.deleting import Deleter
 from stromboli.sandbox.documents import Document, decode
 from stromboli.sandbox.errors import ApiRefusal
 from stromboli.sandbox.kinds.definitions import CLEANUP_FINALIZER, DEFINITIONS_KEY
+from stromboli.sandbox.requests import User
 from stromboli.sandbox.store import Store
 from stromboli.sandbox.watching import WatchHub
 
@@ -24,6 +27,12 @@ __all__ = ["Cleanup"]
 _LOG: Final = logging.getLogger("stromboli.sandbox.cleanup")
 _NAMESPACES: Final = "namespaces"
 _AT_A_TIME: Final = 50
+_RETRY_S: Final = 5.0
+_USER: Final = User(
+    "system:serviceaccount:kube-system:namespace-controller",
+    "",
+    ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
+)
 
 
 class Cleanup:
@@ -34,6 +43,7 @@ class Cleanup:
         self._hub = hub
         self._terminating: dict[tuple[str, str], None] = {}
         self._wake = asyncio.Event()
+        self._refused = False
         for resource in (_NAMESPACES, DEFINITIONS_KEY):
             for stored in store.bucket(resource).objects.values():
                 self._look_at(resource, stored)
@@ -56,8 +66,11 @@ class Cleanup:
 
     async def run(self) -> None:
         while True:
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_RETRY_S if self._refused else None):
+                    await self._wake.wait()
             self._wake.clear()
+            self._refused = False
             for resource, name in list(self._terminating):
                 stored = self._store.get(resource, "", name)
                 if stored is None:
@@ -74,8 +87,9 @@ class Cleanup:
     async def _empty(self, content: list[tuple[str, Stored]]) -> None:
         for count, (resource, stored) in enumerate(content, 1):
             try:
-                self._deleter.delete_in_background(resource, stored)
+                await self._deleter.delete_in_background(resource, stored, _USER)
             except ApiRefusal as refusal:
+                self._refused = True
                 _LOG.warning(
                     "cleanup.refused",
                     extra={"resource": resource, "object": stored.name, "why": str(refusal)},

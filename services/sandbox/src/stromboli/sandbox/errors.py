@@ -4,6 +4,8 @@
     ├── ConfigError          a setting that cannot be used
     ├── DataDirectoryInUse   another server holds the data directory
     ├── JournalCorrupt       a journal that cannot be read as a whole
+    ├── NoEndpoints          a service or pod that cannot be connected to
+    ├── WebhookUnreachable   a webhook that gave no answer that can be used
     └── ApiRefusal           a request answered with a metav1.Status, by statuses.py
 
 `ApiRefusal` is the only one a client meets. It travels as an exception because a request is
@@ -17,7 +19,9 @@ __all__ = [
     "ConfigError",
     "DataDirectoryInUse",
     "JournalCorrupt",
+    "NoEndpoints",
     "SandboxError",
+    "WebhookUnreachable",
 ]
 
 
@@ -46,6 +50,14 @@ class JournalCorrupt(SandboxError):
         super().__init__(
             f"journal file {path!r} cannot be read: {problem}; move it away to start without it"
         )
+
+
+class NoEndpoints(SandboxError):
+    """Nobody listens for this service or pod, in words a client may see."""
+
+
+class WebhookUnreachable(SandboxError):
+    """Why a webhook's opinion is not known; the words follow `failed calling webhook "x": `."""
 
 
 class ApiRefusal(SandboxError):

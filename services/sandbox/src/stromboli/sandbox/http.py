@@ -24,9 +24,11 @@ from stromboli.sandbox.documents import encode
 from stromboli.sandbox.errors import ApiRefusal
 from stromboli.sandbox.journal import Journal
 from stromboli.sandbox.negotiation import PLAIN, form_in, json_body, media_type
-from stromboli.sandbox.paths import target_of
+from stromboli.sandbox.paths import Target, target_of
 from stromboli.sandbox.printing.tables import FORMS
+from stromboli.sandbox.remote import Passage, Remote
 from stromboli.sandbox.requests import Answer, User
+from stromboli.sandbox.warning_headers import add_warnings
 from stromboli.sandbox.watching import WatchHub
 
 __all__ = ["HttpFront", "StatusServer"]
@@ -46,6 +48,7 @@ class HttpFront:
         discovery: Discovery,
         admin: Admin,
         hub: WatchHub,
+        remote: Remote,
         journal: Journal,
         audit: AuditLog,
         tokens: Mapping[str, User],
@@ -56,6 +59,7 @@ class HttpFront:
         self._discovery = discovery
         self._admin = admin
         self._hub = hub
+        self._remote = remote
         self._journal = journal
         self._audit = audit
         self._tokens = tokens
@@ -70,9 +74,12 @@ class HttpFront:
         method = request.method
         user: User | None = None
         reason = ""
+        warnings: list[str] = []
         try:
             user = authenticated(request, self._tokens)
-            body, content_type = await self._body(request)
+            # What is passed on to somebody else is not read here.
+            is_proxied = target.subresource == "proxy"
+            body, content_type = (b"", "") if is_proxied else await self._body(request)
             answer = await self._api.handle(
                 method,
                 target,
@@ -80,8 +87,11 @@ class HttpFront:
                 body=body,
                 content_type=content_type,
                 user=user,
-                form=form_in(request.headers.get("Accept", ""), FORMS),
+                form=PLAIN if is_proxied else form_in(request.headers.get("Accept", ""), FORMS),
+                warnings=warnings,
             )
+            if isinstance(answer, Passage):
+                return await self._pass_on(request, answer, target, user)
         except ApiRefusal as refusal:
             answer, reason = _told(refusal)
         except RecursionError:
@@ -96,9 +106,32 @@ class HttpFront:
             return await self._stream(request, answer)
         if self._audit.wants(method):
             dry_run = "dryRun=All" in query
-            self._audit.write(method, target, user, answer, reason=reason, dry_run=dry_run)
+            self._audit.write(
+                method,
+                target,
+                user,
+                answer,
+                user_agent=request.headers.get("User-Agent", ""),
+                reason=reason,
+                dry_run=dry_run,
+            )
             await self._journal.durable()
-        return web.Response(body=answer.body, status=answer.code, content_type=_JSON)
+        response = web.Response(
+            body=answer.body, status=answer.code, content_type=answer.content_type
+        )
+        if warnings:
+            add_warnings(response, warnings)
+        return response
+
+    async def _pass_on(
+        self, request: web.BaseRequest, passage: Passage, target: Target, user: User
+    ) -> web.StreamResponse:
+        response = await self._remote.pass_on(request, passage)
+        if self._audit.wants(request.method):
+            agent = request.headers.get("User-Agent", "")
+            answer = Answer(response.status, b"")
+            self._audit.write(request.method, target, user, answer, user_agent=agent)
+        return response
 
     async def _handle_path(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Paths that name no resource: discovery, health, administration."""

@@ -8,11 +8,26 @@ import msgspec
 from stromboli.sandbox import causes, statuses
 from stromboli.sandbox.causes import Cause
 
-__all__ = ["DeleteOptions", "Params", "Preconditions", "delete_options", "parsed"]
+__all__ = [
+    "FOREGROUND",
+    "ORPHAN",
+    "DeleteOptions",
+    "Params",
+    "Preconditions",
+    "delete_options",
+    "parsed",
+]
 
 _MATCHES: Final = ("Exact", "NotOlderThan", "")
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+_FINALIZER_OF: Final[dict[str, list[str]]] = {
+    "Foreground": [FOREGROUND],
+    "Background": [],
+    "Orphan": [ORPHAN],
+}
 _MAX_PARAMS: Final = 100
 _MAX_TIMEOUT_S: Final = 24 * 3600
 
@@ -137,9 +152,17 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     orphan_dependents: bool | None = None
     dry_run: list[str] | None = None
 
-    @property
-    def orphans(self) -> bool:
-        return self.propagation_policy == "Orphan" or self.orphan_dependents is True
+    def collecting_finalizers(self, current: list[str], *, orphan_by_default: bool) -> list[str]:
+        """Those that tell the collector what becomes of the dependents, as this delete wants it.
+
+        What the options say counts first, then what the object has, then the kind's custom.
+        """
+        if self.orphan_dependents is not None:
+            return [ORPHAN] if self.orphan_dependents else []
+        if self.propagation_policy is not None:
+            return _FINALIZER_OF[self.propagation_policy]
+        held = [one for one in (ORPHAN, FOREGROUND) if one in current]
+        return held or ([ORPHAN] if orphan_by_default else [])
 
 
 def delete_options(body: bytes, params: Params) -> tuple[DeleteOptions, bool]:

@@ -55,6 +55,18 @@ class Owners:
             meta["ownerReferences"] = kept
         commits.put(self._store, served.resource, document)
 
+    def unblock(self, resource_key: str, key: Key) -> None:
+        """Let the owners of a dependent go without waiting for it."""
+        served = self._catalogue.of_key(resource_key)
+        stored = self._store.get(resource_key, *key)
+        if served is None or stored is None:
+            return
+        document: Document = decode(stored.body)
+        for reference in document["metadata"].get("ownerReferences", ()):
+            if reference.get("blockOwnerDeletion"):
+                reference["blockOwnerDeletion"] = False
+        commits.put(self._store, served.resource, document)
+
     def _follow(self, change: Change) -> None:
         old = change.old.owners if change.old is not None else ()
         new = change.new.owners if change.new is not None else ()

@@ -4,8 +4,10 @@
 /apis/<group>/<version>/…      every other group
 …/<plural>[/<name>[/<subresource>]]
 …/namespaces/<namespace>/<plural>[/<name>[/<subresource>]]
+…/namespaces/<namespace>/<plural>/<name>/proxy[/<anything>]
 """
 
+import re
 from typing import Final
 from urllib.parse import unquote
 
@@ -13,6 +15,9 @@ import msgspec
 
 __all__ = ["Target", "target_of"]
 
+_PROXIED: Final = re.compile(
+    r"/api/v1/namespaces/([^/]+)/(pods|services)/([^/]+)/proxy(|/.*)", re.DOTALL
+)
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 
 
@@ -25,10 +30,17 @@ class Target(msgspec.Struct, frozen=True):
     subresource: str = ""
     watch: bool = False
     """The old way to ask for a watch: /api/v1/watch/…"""
+    beyond: str = ""
+    """What follows `/proxy`, as it was sent."""
 
 
 def target_of(path: str) -> Target | None:
     """The resource or object a path names; None if it names neither."""
+    if "/proxy" in path:
+        proxied = _PROXIED.fullmatch(path)
+        if proxied is not None:
+            namespace, plural, name = (unquote(part) for part in proxied.group(1, 2, 3))
+            return Target("", "v1", plural, namespace, name, "proxy", beyond=proxied[4])
     if "%" in path:
         path = unquote(path)
     parts = path.rstrip("/").split("/")

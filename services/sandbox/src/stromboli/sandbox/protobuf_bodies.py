@@ -1,4 +1,4 @@
-"""The few protobuf bodies kubectl sends by itself: `create namespace|configmap|secret …`.
+"""The few protobuf bodies kubectl sends by itself: `create namespace|job|…`, `auth can-i`.
 
 kubectl's imperative commands speak protobuf and have no second language. For the kinds they
 create most the fields are known by number here; any other kind, and any other field that is set,
@@ -45,8 +45,90 @@ _MESSAGES: Final[dict[str, tuple[tuple[int, str, str], ...]]] = {
         (5, "immutable", "truth"),
     ),
     "ServiceAccount": (_META,),
+    "ResourceQuota": (_META, (2, "spec", "ResourceQuotaSpec")),
+    "ResourceQuotaSpec": ((1, "hard", "quantities by key"), (2, "scopes", "texts")),
+    "Job": (_META, (2, "spec", "JobSpec")),
+    "JobSpec": (
+        (1, "parallelism", "number"),
+        (2, "completions", "number"),
+        (6, "template", "PodTemplateSpec"),
+        (7, "backoffLimit", "number"),
+    ),
+    "Deployment": (_META, (2, "spec", "DeploymentSpec")),
+    "DeploymentSpec": (
+        (1, "replicas", "number"),
+        (2, "selector", "LabelSelector"),
+        (3, "template", "PodTemplateSpec"),
+    ),
+    "LabelSelector": ((1, "matchLabels", "texts by key"),),
+    "PodTemplateSpec": (_META, (2, "spec", "PodSpec")),
+    "PodSpec": (
+        (2, "containers", "many Container"),
+        (3, "restartPolicy", "text"),
+        (4, "terminationGracePeriodSeconds", "number"),
+    ),
+    "Container": (
+        (1, "name", "text"),
+        (2, "image", "text"),
+        (3, "command", "texts"),
+        (4, "args", "texts"),
+        (6, "ports", "many ContainerPort"),
+        (14, "imagePullPolicy", "text"),
+    ),
+    "ContainerPort": (
+        (1, "name", "text"),
+        (3, "containerPort", "number"),
+        (4, "protocol", "text"),
+    ),
+    "SelfSubjectAccessReview": (_META, (2, "spec", "AccessSpec")),
+    "SubjectAccessReview": (_META, (2, "spec", "AccessSpec")),
+    "LocalSubjectAccessReview": (_META, (2, "spec", "AccessSpec")),
+    "AccessSpec": (
+        (1, "resourceAttributes", "ResourceAttributes"),
+        (2, "nonResourceAttributes", "NonResourceAttributes"),
+        (3, "user", "text"),
+        (4, "groups", "texts"),
+        (6, "uid", "text"),
+    ),
+    "ResourceAttributes": (
+        (1, "namespace", "text"),
+        (2, "verb", "text"),
+        (3, "group", "text"),
+        (4, "version", "text"),
+        (5, "resource", "text"),
+        (6, "subresource", "text"),
+        (7, "name", "text"),
+    ),
+    "NonResourceAttributes": ((1, "path", "text"), (2, "verb", "text")),
+    "SelfSubjectRulesReview": (_META, (2, "spec", "RulesSpec")),
+    "RulesSpec": ((1, "namespace", "text"),),
+    "SelfSubjectReview": (_META,),
+    "TokenReview": (_META, (2, "spec", "TokenSpec")),
+    "TokenSpec": ((1, "token", "text"), (2, "audiences", "texts")),
 }
-_KINDS: Final = frozenset({"Namespace", "ConfigMap", "Secret", "ServiceAccount"})
+_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
+    "text": bytes.decode,
+    "truth": bool,
+    "number": int,
+}
+_ACCESS: Final = "authorization.k8s.io/v1"
+_KINDS: Final = frozenset(
+    {
+        ("v1", "Namespace"),
+        ("v1", "ConfigMap"),
+        ("v1", "Secret"),
+        ("v1", "ServiceAccount"),
+        ("v1", "ResourceQuota"),
+        ("batch/v1", "Job"),
+        ("apps/v1", "Deployment"),
+        (_ACCESS, "SelfSubjectAccessReview"),
+        (_ACCESS, "SubjectAccessReview"),
+        (_ACCESS, "LocalSubjectAccessReview"),
+        (_ACCESS, "SelfSubjectRulesReview"),
+        ("authentication.k8s.io/v1", "SelfSubjectReview"),
+        ("authentication.k8s.io/v1", "TokenReview"),
+    }
+)
 
 
 def document_in_protobuf(body: bytes, unsupported: Callable[[], ApiRefusal]) -> Document:
@@ -57,7 +139,7 @@ def document_in_protobuf(body: bytes, unsupported: Callable[[], ApiRefusal]) -> 
         envelope = dict(_fields(body[len(_MAGIC) :]))
         types = dict(_fields(envelope.get(1, b"")))
         version, kind = types.get(1, b"").decode(), types.get(2, b"").decode()
-        if version != "v1" or kind not in _KINDS:
+        if (version, kind) not in _KINDS:
             raise unsupported()
         document = _message(envelope.get(2, b""), kind, unsupported)
     except (ValueError, IndexError, AttributeError, TypeError) as error:
@@ -70,25 +152,44 @@ def _message(data: bytes, name: str, unsupported: Callable[[], ApiRefusal]) -> D
     result: Document = {}
     for number, value in _fields(data):
         if number not in known:
-            if value not in (0, b""):
+            if not _is_nothing(value):
                 raise unsupported()
             continue
         field, kind = known[number]
-        match kind:
-            case "text":
-                result[field] = value.decode()
-            case "truth":
-                result[field] = bool(value)
-            case "texts":
-                result.setdefault(field, []).append(value.decode())
-            case "texts by key" | "bytes by key":
-                entry = dict(_fields(value))
-                content: bytes = entry.get(2, b"")
-                told = content if kind == "texts by key" else base64.b64encode(content)
-                result.setdefault(field, {})[entry.get(1, b"").decode()] = told.decode()
-            case _:
-                result[field] = _message(value, kind, unsupported)
+        if kind.endswith(" by key"):
+            key, content = _entry(value, kind)
+            result.setdefault(field, {})[key] = content
+        elif kind == "texts":
+            result.setdefault(field, []).append(value.decode())
+        elif kind.startswith("many "):
+            one = _message(value, kind.removeprefix("many "), unsupported)
+            result.setdefault(field, []).append(one)
+        elif kind not in _PLAIN:
+            result[field] = _message(value, kind, unsupported)
+        elif value or kind != "text":
+            result[field] = _PLAIN[kind](value)
     return result
+
+
+def _entry(data: bytes, kind: str) -> tuple[str, str]:
+    """One entry of a map."""
+    entry = dict(_fields(data))
+    content: bytes = entry.get(2, b"")
+    if kind == "quantities by key":
+        content = dict(_fields(content)).get(1, b"")
+    elif kind == "bytes by key":
+        content = base64.b64encode(content)
+    return entry.get(1, b"").decode(), content.decode()
+
+
+def _is_nothing(value: Any) -> bool:
+    """Zero, or a message of nothings: Go writes some fields whether they are set or not."""
+    if not isinstance(value, bytes):
+        return value == 0
+    try:
+        return all(_is_nothing(inner) for _, inner in _fields(value))
+    except (ValueError, IndexError):
+        return False
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:

@@ -25,6 +25,8 @@ class ApiRequest(msgspec.Struct, frozen=True):
     body: bytes
     content_type: str
     user: User
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """What the client should be told beside the answer; also if that is a refusal."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -36,6 +38,7 @@ class Answer(msgspec.Struct, frozen=True):
     uid: str = ""
     revision: str = ""
     node: str = ""
+    content_type: str = "application/json"
 
 
 def answered(code: int, document: Document) -> Answer:

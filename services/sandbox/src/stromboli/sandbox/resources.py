@@ -56,6 +56,8 @@ class Resource:
     unconditional_update: bool = True
     create_on_update: bool = False
     returns_deleted: bool = False
+    orphan_by_default: bool = False
+    """Dependents outlive it unless the delete says otherwise: a custom of old kinds."""
     name_rule: str = "subdomain"
     fields: tuple[str, ...] = ()
     """Selectable fields beside metadata.name and metadata.namespace."""

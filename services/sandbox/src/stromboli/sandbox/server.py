@@ -26,15 +26,20 @@ from stromboli.sandbox.collector import Collector
 from stromboli.sandbox.config import SandboxConfig
 from stromboli.sandbox.deleting import Deleter
 from stromboli.sandbox.discovery import Discovery
+from stromboli.sandbox.endpoints import Endpoints
 from stromboli.sandbox.http import HttpFront, StatusServer
 from stromboli.sandbox.journal import Journal
 from stromboli.sandbox.kubeconfig import write_kubeconfig
 from stromboli.sandbox.owners import Owners
 from stromboli.sandbox.recovery import objects_for_snapshot, recover
+from stromboli.sandbox.remote import Remote
 from stromboli.sandbox.requests import User
 from stromboli.sandbox.store import Store
 from stromboli.sandbox.tokens import ADMIN, admin_token, token_users
 from stromboli.sandbox.watching import WatchHub
+from stromboli.sandbox.webhooks.calling import Caller
+from stromboli.sandbox.webhooks.hooks import Hooks
+from stromboli.sandbox.webhooks.reviewing import Admission
 from stromboli.sandbox.writing import Writer
 
 __all__ = ["SandboxServer"]
@@ -75,15 +80,19 @@ class SandboxServer:
         recover(self._journal, store)
         catalogue = Catalogue(store)
         owners = Owners(store, catalogue)
-        writer = Writer(store, clock)
-        deleter = Deleter(store, catalogue, owners, clock)
+        endpoints = Endpoints(store)
+        caller = Caller(endpoints)
+        stack.push_async_callback(caller.close)
+        admission = Admission(store, Hooks(store, catalogue), caller)
+        writer = Writer(store, clock, admission)
+        deleter = Deleter(store, catalogue, clock, admission)
         self._hub = WatchHub(store, max_events=config.watch_buffer)
-        self._collector = Collector(store, owners, deleter)
+        self._collector = Collector(store, owners, deleter, catalogue)
         self._cleanup = Cleanup(store, catalogue, deleter, self._hub)
-        bootstrap = Bootstrap(store, catalogue, writer)
-        bootstrap.furnish()
+        bootstrap = Bootstrap(store, catalogue, Writer(store, clock))
+        await bootstrap.furnish()
         if config.crds is not None:
-            bootstrap.install(definitions_in(config.crds))
+            await bootstrap.install(definitions_in(config.crds))
         tokens = self._tokens()
         audit_path = config.audit_log or config.data_dir / "audit.log"
         audit = AuditLog(audit_path, clock, max_bytes=config.audit_max_bytes)
@@ -95,13 +104,18 @@ class SandboxServer:
             deleter=deleter,
             hub=self._hub,
             clock=clock,
+            admission=admission,
+            endpoints=endpoints,
             tokens=tokens,
         )
+        remote = Remote()
+        stack.push_async_callback(remote.close)
         front = HttpFront(
             api,
             discovery=Discovery(catalogue),
             admin=Admin(store),
             hub=self._hub,
+            remote=remote,
             journal=self._journal,
             audit=audit,
             tokens=tokens,
@@ -129,7 +143,7 @@ class SandboxServer:
             context.load_verify_locations(self.pki.ca)
             context.verify_mode = ssl.CERT_OPTIONAL
         # A watch whose client left must end, so handlers are cancelled on disconnect. Writes
-        # are safe: between reading and committing there is no await to be cancelled at.
+        # are safe: after the last look at the current object there is no await until the commit.
         self._http = StatusServer(
             front.handle,
             handler_cancellation=True,

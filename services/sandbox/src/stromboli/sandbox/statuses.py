@@ -18,6 +18,7 @@ __all__ = [
     "conflict",
     "expired",
     "forbidden",
+    "from_elsewhere",
     "internal_error",
     "invalid",
     "method_not_allowed",
@@ -27,6 +28,7 @@ __all__ = [
     "patch_failed",
     "resource_not_served",
     "resource_version_too_large",
+    "service_unavailable",
     "success",
     "too_many_requests",
     "unauthorized",
@@ -179,6 +181,25 @@ def internal_error(message: str) -> ApiRefusal:
     details: Document = {"causes": [{"message": message}]}
     told = f"Internal error occurred: {message}"
     return ApiRefusal(500, _failure(500, "InternalError", told, details))
+
+
+def service_unavailable(message: str) -> ApiRefusal:
+    return ApiRefusal(503, _failure(503, "ServiceUnavailable", message, {}))
+
+
+def from_elsewhere(code: int, told: str, *, resource: str, name: str) -> ApiRefusal:
+    """What a kubelet refused, in its words."""
+    if code == 400:
+        return bad_request(told)
+    if code >= 500:
+        return internal_error(told)
+    details: Document = {"name": name, "kind": resource}
+    if code == 404:
+        message = f"the server could not find the requested resource ({resource} {name})"
+        details["causes"] = [{"reason": "UnexpectedServerResponse", "message": told}]
+        return ApiRefusal(404, _failure(404, "NotFound", message, details))
+    message = f"the server rejected our request: {told}"
+    return ApiRefusal(code, _failure(code, "Unknown", message, details))
 
 
 def resource_version_too_large(asked: int, current: int) -> ApiRefusal:

@@ -15,7 +15,9 @@ from stromboli.sandbox.requests import User
 
 __all__ = ["admin_token", "token_users"]
 
-ADMIN: Final = User("stromboli-admin", "stromboli-admin", ("system:masters",))
+ADMIN: Final = User(
+    "stromboli-admin", "stromboli-admin", ("system:masters", "system:authenticated")
+)
 
 
 def admin_token(file: Path) -> str:

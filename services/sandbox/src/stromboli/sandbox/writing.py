@@ -1,11 +1,16 @@
 """Create, update and patch: the road every changed object takes to the store.
 
-The order is kube's: read, identity, defaults, admission, validation, then the write. Everything
-from looking at the current object to committing the new one happens without an await, so two
-writes never interleave; a request that loses its client half-way has either happened or not.
+The order is kube's: read, identity, defaults, admission, validation, then the write. If no webhook
+wants to be asked, everything from looking at the current object to committing the new one
+happens in one step of the loop, so two writes never interleave. Where webhooks are asked, time
+passes: an object that somebody else changed meanwhile is looked at again from the beginning, so
+that a patch is made on what is there and an update of an old version is a conflict. A request
+that loses its client half-way has either happened or not.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+import msgspec
 
 from stromboli.sandbox import causes, commits, incoming, metadata, statuses
 from stromboli.sandbox.apply.applying import applied, first_applied
@@ -30,42 +35,73 @@ from stromboli.sandbox.shapes.shape import ANY
 from stromboli.sandbox.store import Store
 from stromboli.sandbox.strategic import strategic_merge
 from stromboli.sandbox.strictness import check_known_fields, shape_of
+from stromboli.sandbox.webhooks.reviewing import Admission, Review
 
-__all__ = ["Writer"]
+__all__ = ["Raced", "Writer", "unraced"]
 
 _NAME_ATTEMPTS = 8
+_RACES = 100
+_FILLED_IN = frozenset(
+    {"uid", "creationTimestamp", "generation", "managedFields", "selfLink"}
+    | {"deletionTimestamp", "deletionGracePeriodSeconds"}
+)
+
+
+class Raced(Exception):
+    """The object changed while webhooks were asked about the change to it."""
+
+
+async def unraced(attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Attempt it again, from the beginning, as often as somebody else was faster."""
+    for _ in range(_RACES):
+        try:
+            return await attempt()
+        except Raced:
+            continue
+    raise statuses.too_many_requests("the object changes faster than webhooks answer")
 
 
 class Writer:
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, admission: Admission | None = None) -> None:
+        """Without an admission nobody is asked: what a new cluster starts with is its own."""
         self._store = store
         self._clock = clock
+        self._admission = admission
 
-    def create(self, request: ApiRequest) -> Answer:
-        return self._create(request, incoming.document_of(request))
+    def _review(self, request: ApiRequest, operation: str) -> Review | None:
+        return None if self._admission is None else self._admission.of(request, operation)
 
-    def _create(
+    async def create(self, request: ApiRequest) -> Answer:
+        return await self._create(request, incoming.document_of(request))
+
+    async def _create(
         self, request: ApiRequest, document: Document, *, managers: list[Document] | None = None
     ) -> Answer:
         served = request.served
         resource = served.resource
-        given = document["metadata"]
-        _check_namespace(given, request.namespace)
-        self._admit_namespace(resource, request.namespace, given.get("name", ""))
+        _check_namespace(document["metadata"], request.namespace)
+        self._admit_namespace(resource, request.namespace, document)
+        served.behaviour.default(document)
+        served.behaviour.admit_create(document, self._store)
+        review = self._review(request, "CREATE")
+        if review is not None:
+            document = await _changed(review, _unowned(document), None, served)
+            _check_namespace(document["metadata"], request.namespace)
         document["metadata"] = metadata.complete_for_create(
-            given,
+            document["metadata"],
             namespace=request.namespace,
             timestamp=self._clock.timestamp(),
             generation=resource.has_generation,
         )
-        served.behaviour.default(document)
         served.behaviour.prepare_create(document)
-        served.behaviour.admit_create(document, self._store)
         found = metadata.validation_causes(document["metadata"], name_rule=resource.name_rule)
         found += served.behaviour.validate(document)
         meta = document["metadata"]
         if found:
             raise statuses.invalid(resource.group, resource.kind, meta["name"], found)
+        if review is not None:
+            await review.approve({**document, "metadata": metadata.canonical(meta)}, None)
+            self._admit_namespace(resource, request.namespace, document)
         self._find_free_name(resource, meta)
         if managers:
             meta["managedFields"] = managers
@@ -85,10 +121,11 @@ class Writer:
             meta["name"] = generated_name(meta["generateName"])
         raise statuses.already_exists(resource.group, resource.plural, meta["name"])
 
-    def _admit_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+    def _admit_namespace(self, resource: Resource, namespace: str, document: Document) -> None:
         """Content goes into namespaces that exist and will go on existing."""
         if not resource.namespaced:
             return
+        name = document["metadata"].get("name", "")
         stored = self._store.get("namespaces", "", namespace)
         if stored is None:
             raise statuses.not_found("", "namespaces", namespace)
@@ -104,7 +141,10 @@ class Writer:
             )
             raise statuses.forbidden(resource.group, resource.plural, name, why, causes=[cause])
 
-    def update(self, request: ApiRequest) -> Answer:
+    async def update(self, request: ApiRequest) -> Answer:
+        return await unraced(lambda: self._update(request))
+
+    async def _update(self, request: ApiRequest) -> Answer:
         served = request.served
         resource = served.resource
         document = incoming.document_of(request)
@@ -115,7 +155,7 @@ class Writer:
         if old is None:
             if resource.create_on_update and not request.subresource:
                 given["name"] = request.name
-                return self._create(request, document)
+                return await self._create(request, document)
             raise statuses.not_found(resource.group, resource.plural, request.name)
         if given.get("uid", old.uid) != old.uid:
             raise uid_mismatch(resource, old, given["uid"])
@@ -127,13 +167,16 @@ class Writer:
                 raise statuses.invalid(resource.group, resource.plural, request.name, [cause])
         elif revision != str(old.revision):
             raise statuses.modified(resource.group, resource.plural, request.name)
-        return self.replace(request, old, document)
+        return await self.replace(request, old, document)
 
-    def patch(self, request: ApiRequest) -> Answer:
+    async def patch(self, request: ApiRequest) -> Answer:
+        if request.content_type == APPLY:
+            return await unraced(lambda: self._apply(request))
+        return await unraced(lambda: self._patch(request))
+
+    async def _patch(self, request: ApiRequest) -> Answer:
         served = request.served
         resource = served.resource
-        if request.content_type == APPLY:
-            return self._apply(request)
         change = _patch_of(request)
         old = self._store.get(resource.key, request.namespace, request.name)
         if old is None:
@@ -153,9 +196,9 @@ class Writer:
         _check_namespace(meta, request.namespace)
         if meta.get("resourceVersion", "") not in {"", str(old.revision)}:
             raise statuses.modified(resource.group, resource.plural, request.name)
-        return self.replace(request, old, document)
+        return await self.replace(request, old, document)
 
-    def _apply(self, request: ApiRequest) -> Answer:
+    async def _apply(self, request: ApiRequest) -> Answer:
         """Make a manager's wishes true: of an object that is there, or by creating it."""
         served = request.served
         resource = served.resource
@@ -175,7 +218,8 @@ class Writer:
                     " existing object was found"
                 )
                 raise statuses.conflict(resource.group, resource.plural, request.name, why)
-            return self._create(request, wish, managers=first_applied(wish, shape, by=by))
+            managers = first_applied(wish, shape, by=by)
+            return await self._create(request, wish, managers=managers)
         if given.get("uid", old.uid) != old.uid:
             raise uid_mismatch(resource, old, given["uid"])
         if given.pop("resourceVersion", "") not in {"", str(old.revision)}:
@@ -183,7 +227,7 @@ class Writer:
         live = incoming.shown_version(old.body, served)
         document, managers = applied(live, wish, shape, by=by, force=request.params.force)
         document = incoming.patched(document, served)
-        return self.replace(request, old, document, managers=managers)
+        return await self.replace(request, old, document, managers=managers)
 
     def _note_owners(
         self,
@@ -210,21 +254,46 @@ class Writer:
             subresource=request.subresource,
         )
 
-    def replace(
+    async def replace(
         self,
         request: ApiRequest,
         old: Stored,
         document: Document,
         *,
         managers: list[Document] | None = None,
+        reviewed: bool = False,
     ) -> Answer:
         """Make `document` the new version of a stored object, as far as its rules allow.
 
-        `managers` is who owns its fields afterwards, if the caller knows.
+        `managers` is who owns its fields afterwards, if the caller knows. Raced if webhooks were
+        asked and the object is another one now.
         """
         served = request.served
         resource, behaviour = served.resource, served.behaviour
         before = incoming.shown_version(old.body, served)
+        review = None if reviewed else self._review(request, "UPDATE")
+        if review is not None:
+            behaviour.default(document)
+            document = await _changed(review, document, before, served)
+        document = self._completed(request, document, before)
+        self._note_owners(request, document, before, managers=managers)
+        if review is not None:
+            await review.approve(document, before)
+            if self._store.get(resource.key, request.namespace, request.name) is not old:
+                raise Raced
+        if same_document(document, before):
+            return stored_answer(200, old, served)
+        if request.params.dry_run:
+            return answered(200, document)
+        if "deletionTimestamp" in document["metadata"] and _may_go(document, served):
+            commits.remove(self._store, resource, old)
+            return answered(200, document)
+        return stored_answer(200, commits.put(self._store, resource, document), served)
+
+    def _completed(self, request: ApiRequest, document: Document, before: Document) -> Document:
+        """The document with what the server keeps or fills in; Invalid if it breaks a rule."""
+        served = request.served
+        resource, behaviour = served.resource, served.behaviour
         is_status = request.subresource == "status"
         if is_status:
             document = _with_new_status(document, before, served)
@@ -241,16 +310,33 @@ class Writer:
             new_meta["generation"] = before["metadata"].get("generation", 0) + 1
         found = _update_causes(document, before, served, is_status=is_status)
         if found:
-            raise statuses.invalid(resource.group, resource.kind, old.name, found)
-        self._note_owners(request, document, before, managers=managers)
-        if same_document(document, before):
-            return stored_answer(200, old, served)
-        if request.params.dry_run:
-            return answered(200, document)
-        if "deletionTimestamp" in new_meta and _may_go(document, served):
-            commits.remove(self._store, resource, old)
-            return answered(200, document)
-        return stored_answer(200, commits.put(self._store, resource, document), served)
+            raise statuses.invalid(resource.group, resource.kind, request.name, found)
+        return document
+
+
+async def _changed(
+    review: Review, document: Document, before: Document | None, served: Served
+) -> Document:
+    """The document after the mutating webhooks, whole again."""
+
+    def settled(patched: Document) -> Document:
+        try:
+            whole = incoming.typed(patched, served)
+        except msgspec.ValidationError as error:
+            raise statuses.internal_error(
+                f"a webhook made an object that is no {served.resource.kind}: {error}"
+            ) from error
+        served.behaviour.default(whole)
+        return whole
+
+    changed = await review.changed(document, before, settled=settled)
+    return document if changed is None else changed
+
+
+def _unowned(document: Document) -> Document:
+    """A new object without what the server will fill in; webhooks see it as it was sent."""
+    meta = {k: v for k, v in document["metadata"].items() if k not in _FILLED_IN}
+    return {**document, "metadata": meta}
 
 
 def stored_answer(code: int, stored: Stored, served: Served) -> Answer:

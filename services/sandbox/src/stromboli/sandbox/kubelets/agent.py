@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from stromboli.api import kinds
+from stromboli.api.core.node import Node
 from stromboli.api.core.pod import Pod
 from stromboli.api.errors import ApiError
 from stromboli.api.wire import decode_object
@@ -24,9 +25,11 @@ from stromboli.kube.wire import PatchType
 from stromboli.sandbox.clock import Clock
 from stromboli.sandbox.kubelets.fleet import NodeGroup, node_manifest, node_status
 from stromboli.sandbox.kubelets.pods import PodLife
+from stromboli.sandbox.kubelets.questions import Questions
 from stromboli.sandbox.kubelets.runtimes import Runtime
 
 _MANAGER = "stromboli-kubelet"
+_NOT_READY = "node.kubernetes.io/not-ready"
 _clock = Clock()
 
 
@@ -39,16 +42,36 @@ class KubeletAgent:
     runtime: Runtime
     heartbeat_s: float = 10.0
     _lives: dict[str, PodLife] = field(default_factory=dict[str, PodLife])
+    _seen_pods: dict[str, Pod] = field(default_factory=dict[str, Pod])
+    _port: int = 0
+    _lists: int = 0
     _nodes: dict[str, NodeGroup] = field(default_factory=dict[str, NodeGroup])
 
     async def run(self) -> None:
         """Ends only by cancellation; pods that run as processes are stopped then."""
         self._nodes = {name: group for group in self.fleet for name in group.names()}
-        for name, group in self._nodes.items():
-            await self._register(name, group)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._beat(), name="heartbeats")
-            await self._follow(group)
+        questions = Questions(self.runtime, self._find)
+        async with questions.served():
+            self._port = questions.port
+            for name, group in self._nodes.items():
+                await self._register(name, group)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._beat(), name="heartbeats")
+                await self._follow(group)
+
+    def _find(self, namespace: str, name: str) -> Pod | None:
+        """The pod of this name as it was last heard of, if it lives here."""
+        found = [
+            pod
+            for pod in self._seen_pods.values()
+            if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)
+        ]
+        return found[-1] if found else None
+
+    @property
+    def is_ready(self) -> bool:
+        """All nodes are registered, and what happened before is known."""
+        return self._lists > 0
 
     @property
     def nodes(self) -> list[str]:
@@ -61,27 +84,33 @@ class KubeletAgent:
                     await self.kube.create(
                         kinds.NODE, None, node_manifest(name, group), field_manager=_MANAGER
                     )
-                # A new node starts with the taint "not ready"; being ready takes it off.
-                await self.kube.patch(
-                    kinds.NODE,
-                    None,
-                    name,
-                    {"spec": {"taints": group.taints or None}},
-                    patch_type=PatchType.MERGE,
-                    field_manager=_MANAGER,
-                )
                 await self._report_node(name, group)
+                await self._take_off_not_ready(name)
             except KubeError:
                 await asyncio.sleep(0.5)
             else:
                 return
+
+    async def _take_off_not_ready(self, name: str) -> None:
+        """A new node starts with the taint "not ready"; others on it are somebody's wish."""
+        node: Node = decode_object(kinds.NODE, await self.kube.get(kinds.NODE, None, name))
+        kept = [taint for taint in node.spec.taints if taint.key != _NOT_READY]
+        if len(kept) == len(node.spec.taints):
+            return
+        body = {
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "spec": {"taints": kept or None},
+        }
+        await self.kube.patch(
+            kinds.NODE, None, name, body, patch_type=PatchType.MERGE, field_manager=_MANAGER
+        )
 
     async def _report_node(self, name: str, group: NodeGroup) -> None:
         await self.kube.patch(
             kinds.NODE,
             None,
             name,
-            node_status(group, now=_clock.timestamp()),
+            node_status(group, now=_clock.timestamp(), port=self._port),
             patch_type=PatchType.MERGE,
             subresource="status",
             field_manager=_MANAGER,
@@ -133,6 +162,9 @@ class KubeletAgent:
                     case ListDone():
                         for uid in [uid for uid in self._lives if uid not in listed]:
                             self._gone(uid)
+                        if not self._lists:
+                            await self.runtime.discard_all_but(listed)
+                        self._lists += 1
                     case Changed(event) if event.type is EventType.DELETED:
                         self._gone(event.uid)
                     case Changed(event):
@@ -148,6 +180,7 @@ class KubeletAgent:
         uid = pod.metadata.uid
         if pod.spec.node_name not in self._nodes:
             return uid
+        self._seen_pods[uid] = pod
         life = self._lives.get(uid)
         if life is None:
             self._lives[uid] = life = PodLife(self.kube, self.runtime, pod)
@@ -166,3 +199,4 @@ class KubeletAgent:
             await life.run()
         finally:
             self._lives.pop(uid, None)
+            self._seen_pods.pop(uid, None)

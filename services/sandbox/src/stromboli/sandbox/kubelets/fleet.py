@@ -13,6 +13,7 @@
   taints: [{key: gpu, value: "yes", effect: NoSchedule}]
 """
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,20 @@ from stromboli.api.quantity import parse_quantity
 from stromboli.sandbox.errors import ConfigError
 
 _GPU = "nvidia.com/gpu"
+_NODE_INFO = {
+    "kubeletVersion": "v1.35.0-stromboli",
+    "containerRuntimeVersion": "stromboli://0.1",
+    "kernelVersion": platform.release(),
+    "osImage": "Stromboli sandbox",
+    "operatingSystem": "linux",
+    "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(
+        platform.machine(), platform.machine()
+    ),
+    "machineID": "",
+    "systemUUID": "",
+    "bootID": "",
+    "kubeProxyVersion": "",
+}
 
 
 class NodeGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,7 +87,12 @@ def read_fleet(nodes: str) -> list[NodeGroup]:
 
 def node_manifest(name: str, group: NodeGroup) -> dict[str, Any]:
     """The node as it registers; its status is reported right after."""
-    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **group.labels}
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": _NODE_INFO["architecture"],
+        **group.labels,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -81,7 +101,8 @@ def node_manifest(name: str, group: NodeGroup) -> dict[str, Any]:
     }
 
 
-def node_status(group: NodeGroup, *, now: str) -> dict[str, Any]:
+def node_status(group: NodeGroup, *, now: str, port: int = 0) -> dict[str, Any]:
+    """`port` is where the kubelet answers questions about its pods."""
     capacity = group.capacity()
     ready = {
         "type": "Ready",
@@ -96,6 +117,8 @@ def node_status(group: NodeGroup, *, now: str) -> dict[str, Any]:
             "capacity": capacity,
             "allocatable": capacity,
             "conditions": [ready],
-            "nodeInfo": {"kubeletVersion": "v1.35.0-stromboli", "operatingSystem": "linux"},
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+            "nodeInfo": _NODE_INFO,
         }
     }

@@ -7,6 +7,7 @@ are; what a program has compiled in is out of reach.
 
 import asyncio
 import base64
+import contextlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from stromboli.api import kinds
 from stromboli.api.core.containers import EnvVar
 from stromboli.api.core.pod import Pod
 from stromboli.kube import KubeClient
+from stromboli.kube.errors import KubeError
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "USER")
 
@@ -47,6 +49,10 @@ class PodFiles:
             for name, content in (await self._volume(pod, mount.name)).items():
                 (target / name).write_bytes(content)
         return folder
+
+    def folders(self) -> list[Path]:
+        """Those of all pods that were ever laid out and not removed."""
+        return sorted(self.root.iterdir()) if self.root.exists() else []
 
     def remove(self, pod: Pod) -> None:
         shutil.rmtree(self.folder_of(pod), ignore_errors=True)
@@ -110,11 +116,15 @@ class PodFiles:
         return {key: base64.b64decode(value) for key, value in (raw.data or {}).items()}
 
     async def _waited(self, kind: Any, namespace: str, name: str) -> _Data:
-        """As a kubelet does, wait for what is not there yet: the pod starts when it is."""
+        """As a kubelet does, wait for what is not there yet: the pod starts when it is.
+
+        An API server that is away is waited for too.
+        """
         while True:
-            raw = await self.kube.get_or_none(kind, namespace, name)
-            if raw is not None:
-                return msgspec.json.decode(raw, type=_Data)
+            with contextlib.suppress(KubeError):
+                raw = await self.kube.get_or_none(kind, namespace, name)
+                if raw is not None:
+                    return msgspec.json.decode(raw, type=_Data)
             await asyncio.sleep(0.5)
 
     def _inside(self, folder: Path, mount_path: str) -> Path:

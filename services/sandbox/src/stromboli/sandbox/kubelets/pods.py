@@ -1,7 +1,9 @@
 """The life of one pod on a virtual node: start, report, restart, stop, forget.
 
 One task per pod. Reports are patches of the status with the pod's uid, so that a pod of the
-same name is never touched; an API server that is away is waited for.
+same name is never touched; an API server that is away is waited for. A pod that ran before the
+kubelet did (it was killed and started again) is neither started twice nor taken for ended: its
+status and what the runtime finds say where its life goes on.
 """
 
 import asyncio
@@ -12,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from stromboli.api import kinds
 from stromboli.api.core.pod import Pod
 from stromboli.kube import Backoff, KubeClient
@@ -19,10 +23,12 @@ from stromboli.kube.errors import Conflict, Invalid, KubeError, NotFound
 from stromboli.kube.wire import PatchType
 from stromboli.sandbox.clock import Clock
 from stromboli.sandbox.kubelets import statuses
+from stromboli.sandbox.kubelets.containers import Ended
 from stromboli.sandbox.kubelets.runtimes import Runtime
 
 _MANAGER = "stromboli-kubelet"
 _RESTART_PAUSE_S = 0.5
+_MAX_PAUSE_S = 10.0
 
 _clock = Clock()
 _addresses: Iterator[int] = itertools.count(1)
@@ -44,16 +50,23 @@ class PodLife:
     kube: KubeClient
     runtime: Runtime
     pod: Pod
+    """As it was when its life here began; what it says of earlier is where it goes on."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         with contextlib.suppress(_Over):
-            if self.pod.status.phase not in {"Succeeded", "Failed"} and not self.stopping.is_set():
+            if self.stopping.is_set():
+                # Nothing is begun any more; what an earlier kubelet began is ended.
+                await self.runtime.stop(self.pod)
+            elif self.pod.status.phase not in {"Succeeded", "Failed"}:
                 await self._live()
             await self.stopping.wait()
             await self._remove()
+        if self.stopping.is_set():
+            self.runtime.discard(self.pod)
 
     async def _live(self) -> None:
+        """Until it has ended or has been stopped, also by the end of the kubelet itself."""
         work = asyncio.create_task(self._work())
         stop = asyncio.create_task(self.stopping.wait())
         try:
@@ -63,11 +76,14 @@ class PodLife:
             if not work.done():
                 work.cancel()
             await asyncio.wait({work, stop})
+            await self.runtime.stop(self.pod)
         if not work.cancelled() and (problem := work.exception()) is not None:
             raise problem
 
     async def _work(self) -> None:
-        restarts = 0
+        status = next(iter(self.pod.status.container_statuses), None)
+        reported = -1 if status is None else status.restart_count
+        last = _last_end(self.pod)
         try:
             await self.runtime.prepare(self.pod)
         except OSError as problem:
@@ -75,26 +91,32 @@ class PodLife:
                 statuses.refused(reason="CreateContainerError", message=str(problem))
             )
             return
-        address = _next_address()
+        address = self.pod.status.pod_ip or self.runtime.local_address or _next_address()
+        attempt = max(reported, self.runtime.newest_attempt(self.pod), 0)
         while True:
-            started = _clock.timestamp()
-            await self._report(
-                statuses.running(self.pod, now=started, restarts=restarts, pod_ip=address)
-            )
-            code = await self.runtime.run(self.pod)
-            policy = self.pod.spec.restart_policy or "Always"
-            if policy == "Never" or (policy == "OnFailure" and code == 0):
-                report = statuses.ended(
-                    self.pod,
-                    now=_clock.timestamp(),
-                    started=started,
-                    restarts=restarts,
-                    exit_code=code,
+            started = _started(self.pod, attempt)
+            if not started:
+                started = _clock.timestamp()
+                await self._report(
+                    statuses.running(
+                        self.pod, now=started, restarts=attempt, pod_ip=address, last=last
+                    )
                 )
-                await self._report(report)
+            end = await self.runtime.run(self.pod, attempt)
+            now = _clock.timestamp()
+            end = msgspec.structs.replace(
+                end, started=end.started or started, finished=end.finished or now
+            )
+            policy = self.pod.spec.restart_policy or "Always"
+            if policy == "Never" or (policy == "OnFailure" and end.code == 0):
+                await self._report(
+                    statuses.ended(self.pod, end, now=now, restarts=attempt, last=last)
+                )
                 return
-            restarts += 1
-            await asyncio.sleep(_RESTART_PAUSE_S)
+            last = end
+            await self._report(statuses.pausing(self.pod, now=now, restarts=attempt, last=last))
+            await asyncio.sleep(min(_RESTART_PAUSE_S * 2 ** min(attempt, 10), _MAX_PAUSE_S))
+            attempt += 1
 
     async def _report(self, body: dict[str, Any]) -> None:
         meta = self.pod.metadata
@@ -133,3 +155,19 @@ class PodLife:
                 await asyncio.sleep(backoff.next_delay_s())
             else:
                 return
+
+
+def _started(pod: Pod, attempt: int) -> str:
+    """When an attempt began, if the pod's status already tells that it runs."""
+    for status in pod.status.container_statuses[:1]:
+        if status.restart_count == attempt and status.state.running is not None:
+            return status.state.running.started_at or ""
+    return ""
+
+
+def _last_end(pod: Pod) -> Ended | None:
+    for status in pod.status.container_statuses[:1]:
+        end = status.last_state.terminated
+        if end is not None:
+            return Ended(end.exit_code, end.started_at or "", end.finished_at or "", end.reason)
+    return None

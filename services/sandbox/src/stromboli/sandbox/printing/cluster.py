@@ -154,10 +154,59 @@ def _priority_class(document: Document, now: datetime) -> Cells:
     ]
 
 
+def _webhooks(configuration: Document, now: datetime) -> Cells:
+    count = len(configuration.get("webhooks") or ())
+    return [name_of(configuration), count, age(configuration, now)]
+
+
+def _endpoints(endpoints: Document, now: datetime) -> Cells:
+    places = [
+        f"{address.get('ip', '')}:{port.get('port', '')}"
+        for subset in endpoints.get("subsets") or ()
+        for address in subset.get("addresses") or ()
+        for port in subset.get("ports") or ()
+    ]
+    return [name_of(endpoints), _few(places), age(endpoints, now)]
+
+
+def _slice(endpoints: Document, now: datetime) -> Cells:
+    ports = [str(port.get("port", "")) for port in endpoints.get("ports") or ()]
+    addresses = [
+        address
+        for endpoint in endpoints.get("endpoints") or ()
+        for address in endpoint.get("addresses") or ()
+    ]
+    return [
+        name_of(endpoints),
+        endpoints.get("addressType", ""),
+        _few(ports, unset="<unset>"),
+        _few(addresses, unset="<unset>"),
+        age(endpoints, now),
+    ]
+
+
+def _few(items: list[str], unset: str = NONE) -> str:
+    """The first three, and how many more there are."""
+    if not items:
+        return unset
+    told = ",".join(items[:3])
+    return f"{told} + {len(items) - 3} more..." if len(items) > 3 else told
+
+
+def _quota(quota: Document, now: datetime) -> Cells:
+    hard = (quota.get("status") or {}).get("hard") or (quota.get("spec") or {}).get("hard") or {}
+    used = (quota.get("status") or {}).get("used") or {}
+    told = {key: f"{key}: {used.get(key, '0')}/{limit}" for key, limit in sorted(hard.items())}
+    limits = [text for key, text in told.items() if key.startswith("limits.")]
+    requests = [text for key, text in told.items() if not key.startswith("limits.")]
+    return [name_of(quota), ", ".join(requests), ", ".join(limits), age(quota, now)]
+
+
 def _created(document: Document, _now: datetime) -> Cells:
     return [name_of(document), document["metadata"].get("creationTimestamp")]
 
 
+_WEBHOOKS: Final = Printer(headed("Name:string:name | Webhooks:integer | Age"), _webhooks)
 _CREATED: Final = Printer(headed("Name:string:name | Created At:date"), _created)
 
 CLUSTER_PRINTERS: Final = {
@@ -183,6 +232,13 @@ CLUSTER_PRINTERS: Final = {
         _event,
     ),
     "limitranges": _CREATED,
+    "endpoints": Printer(headed("Name:string:name | Endpoints | Age"), _endpoints),
+    "discovery.k8s.io/endpointslices": Printer(
+        headed("Name:string:name | AddressType | Ports | Endpoints | Age"), _slice
+    ),
+    "resourcequotas": Printer(headed("Name:string:name | Request | Limit | Age"), _quota),
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations": _WEBHOOKS,
+    "admissionregistration.k8s.io/validatingwebhookconfigurations": _WEBHOOKS,
     "coordination.k8s.io/leases": Printer(headed("Name:string:name | Holder | Age"), _lease),
     "scheduling.k8s.io/priorityclasses": Printer(
         headed(

@@ -2,7 +2,7 @@
 
 The one write a scheduler lives on, so it takes the short way: the stored pod is decoded,
 changed and committed in one step, without defaults or validation, which cannot fail for a pod
-that is already stored.
+that is already stored. Webhooks are asked about the Binding, not about the pod.
 """
 
 from typing import Any, Final
@@ -11,13 +11,14 @@ import msgspec
 
 from stromboli.sandbox import commits, statuses
 from stromboli.sandbox.clock import Clock
-from stromboli.sandbox.documents import Document, decode
+from stromboli.sandbox.documents import Document, decode, encode
 from stromboli.sandbox.errors import ApiRefusal
 from stromboli.sandbox.requests import Answer, ApiRequest
 from stromboli.sandbox.store import Store
+from stromboli.sandbox.webhooks.reviewing import Admission, Kind, Review
 from stromboli.sandbox.writing import uid_mismatch
 
-__all__ = ["bind"]
+__all__ = ["bind", "reviewed"]
 
 CREATED: Final = msgspec.json.encode(statuses.success(201))
 
@@ -44,7 +45,29 @@ class BindingShape(msgspec.Struct):
 _DECODER: Final = msgspec.json.Decoder(BindingShape)
 
 
-def bind(request: ApiRequest, store: Store, clock: Clock) -> Answer:
+KIND: Final = Kind("", "v1", "Binding")
+
+
+async def bind(request: ApiRequest, store: Store, clock: Clock, admission: Admission) -> Answer:
+    review = admission.of(request, "CREATE", kind=KIND)
+    if review is not None:
+        _read(request)
+        request = await reviewed(request, review, KIND)
+    return _bound(request, store, clock)
+
+
+async def reviewed(request: ApiRequest, review: Review, kind: Kind) -> ApiRequest:
+    """The request with the body that webhooks made of it, if they let it pass."""
+    given: Document = decode(request.body)
+    meta = {**(given.get("metadata") or {}), "namespace": request.namespace}
+    document: Document = {**given, "metadata": meta}
+    document |= {"kind": kind.kind, "apiVersion": kind.api_version}
+    changed = await review.changed(document, None) or document
+    await review.approve(changed, None)
+    return msgspec.structs.replace(request, body=encode(changed))
+
+
+def _bound(request: ApiRequest, store: Store, clock: Clock) -> Answer:
     binding = _read(request)
     node = binding.target.name
     given = binding.metadata

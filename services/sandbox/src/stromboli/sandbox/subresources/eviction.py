@@ -2,7 +2,8 @@
 
 The pod is marked with the DisruptionTarget condition and then deleted like any other. Disruption
 budgets are stored but not counted, so no eviction is refused with 429; the place to do it is
-after the preconditions, before the condition is set.
+after the preconditions, before the condition is set. Webhooks are asked about the Eviction, not
+about the deletion it leads to.
 """
 
 from typing import Final
@@ -16,7 +17,13 @@ from stromboli.sandbox.documents import Document, decode
 from stromboli.sandbox.options import DeleteOptions
 from stromboli.sandbox.requests import Answer, ApiRequest
 from stromboli.sandbox.store import Store
-from stromboli.sandbox.subresources.binding import CREATED, MetadataShape, set_condition
+from stromboli.sandbox.subresources.binding import (
+    CREATED,
+    MetadataShape,
+    reviewed,
+    set_condition,
+)
+from stromboli.sandbox.webhooks.reviewing import Admission, Kind
 
 __all__ = ["evict"]
 
@@ -33,7 +40,20 @@ class EvictionShape(msgspec.Struct, rename="camel"):
     delete_options: DeleteOptions | None = None
 
 
-def evict(request: ApiRequest, store: Store, clock: Clock, deleter: Deleter) -> Answer:
+KIND: Final = Kind("policy", "v1", "Eviction")
+
+
+async def evict(
+    request: ApiRequest, store: Store, clock: Clock, deleter: Deleter, admission: Admission
+) -> Answer:
+    review = admission.of(request, "CREATE", kind=KIND)
+    if review is not None:
+        _read(request)
+        request = await reviewed(request, review, KIND)
+    return _evicted(request, store, clock, deleter)
+
+
+def _read(request: ApiRequest) -> EvictionShape:
     try:
         eviction = msgspec.json.decode(request.body, type=EvictionShape)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -42,6 +62,11 @@ def evict(request: ApiRequest, store: Store, clock: Clock, deleter: Deleter) -> 
         ) from error
     if eviction.metadata.name != request.name:
         raise statuses.bad_request("name in URL does not match name in Eviction object")
+    return eviction
+
+
+def _evicted(request: ApiRequest, store: Store, clock: Clock, deleter: Deleter) -> Answer:
+    eviction = _read(request)
     resource = request.served.resource
     stored = store.get(resource.key, request.namespace, request.name)
     if stored is None:

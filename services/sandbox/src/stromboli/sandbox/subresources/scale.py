@@ -1,5 +1,7 @@
 """Scale: the number of replicas of a workload, seen and changed without knowing its kind."""
 
+from typing import Final
+
 import msgspec
 
 from stromboli.sandbox import incoming, statuses
@@ -8,7 +10,8 @@ from stromboli.sandbox.patches import PATCHES, STRATEGIC, PatchFailed, PatchUnre
 from stromboli.sandbox.printing.workloads import selected
 from stromboli.sandbox.requests import Answer, ApiRequest, answered
 from stromboli.sandbox.store import Store
-from stromboli.sandbox.writing import Writer
+from stromboli.sandbox.webhooks.reviewing import Admission, Kind
+from stromboli.sandbox.writing import Raced, Writer, unraced
 
 __all__ = ["scale"]
 
@@ -21,8 +24,17 @@ class ScaleShape(msgspec.Struct):
     spec: ScaleSpecShape = msgspec.field(default_factory=ScaleSpecShape)
 
 
-def scale(request: ApiRequest, store: Store, writer: Writer) -> Answer:
-    """Get, update or patch the Scale of a workload."""
+_KIND: Final = Kind("autoscaling", "v1", "Scale")
+
+
+async def scale(request: ApiRequest, store: Store, writer: Writer, admission: Admission) -> Answer:
+    """Get, update or patch the Scale of a workload; webhooks are asked about the Scale."""
+    return await unraced(lambda: _scaled(request, store, writer, admission))
+
+
+async def _scaled(
+    request: ApiRequest, store: Store, writer: Writer, admission: Admission
+) -> Answer:
     served = request.served
     resource = served.resource
     stored = store.get(resource.key, request.namespace, request.name)
@@ -33,6 +45,13 @@ def scale(request: ApiRequest, store: Store, writer: Writer) -> Answer:
     if request.verb == "get":
         return answered(200, shown)
     wanted = _wanted(request, shown)
+    review = admission.of(request, "UPDATE", kind=_KIND)
+    if review is not None:
+        before = _scale_of(workload)
+        wanted = await review.changed(wanted, before) or wanted
+        await review.approve(wanted, before)
+        if store.get(resource.key, request.namespace, request.name) is not stored:
+            raise Raced
     revision = (wanted.get("metadata") or {}).get("resourceVersion", "")
     if revision not in {"", str(stored.revision)}:
         raise statuses.modified(resource.group, resource.plural, request.name)
@@ -45,7 +64,7 @@ def scale(request: ApiRequest, store: Store, writer: Writer) -> Answer:
         raise statuses.bad_request("spec.replicas: must be greater than or equal to 0")
     workload["spec"]["replicas"] = replicas
     whole = msgspec.structs.replace(request, subresource="")
-    changed = writer.replace(whole, stored, workload)
+    changed = await writer.replace(whole, stored, workload, reviewed=True)
     return answered(200, _scale_of(msgspec.json.decode(changed.body)))
 
 

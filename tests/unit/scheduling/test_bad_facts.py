@@ -1,0 +1,99 @@
+"""Objects that can't be reckoned with are set aside with a reason; all others go on."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from stromboli.api.meta import KubeObject
+from stromboli.scheduling.core import SchedulerCore
+from stromboli.scheduling.explain import Code
+from stromboli.scheduling.simulation import Simulation
+from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
+
+GOOD: list[KubeObject] = [queue(), node("n1"), *gang("good", 2)]
+
+
+def simulated(*bad: KubeObject) -> tuple[Simulation, SchedulerCore]:
+    core = SchedulerCore()
+    simulation = Simulation(core)
+    for item in [*bad, *GOOD]:
+        simulation.put(item)
+    simulation.run()
+    simulation.advance(2)
+    return simulation, core
+
+
+def good_runs(simulation: Simulation) -> bool:
+    return sorted(name for _, name in simulation.binds) == ["good-main-0", "good-main-1"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "place", "said"),
+    [
+        (node("n2", cpu="-1"), ("node", "", "n2"), "cpu is '-1', expected 0 to 8Pi"),
+        (node("n2", memory="1Zi"), ("node", "", "n2"), "memory"),
+        (pod("p", group="good", cpu="-2"), ("pod", "test", "p"), "cpu is '-2'"),
+        (pod("p", group="good", cpu="lots"), ("pod", "test", "p"), "cpu"),
+    ],
+)
+def test_amounts_that_make_no_sense_are_set_aside(
+    bad: KubeObject, place: tuple[str, str, str], said: str
+):
+    simulation, core = simulated(bad)
+
+    assert good_runs(simulation)
+    assert said in core.cluster.set_aside[place]
+
+
+def test_it_is_taken_up_again_when_it_is_mended():
+    simulation, core = simulated(node("n2", cpu="-1"))
+    simulation.put(node("n2"))
+    simulation.run()
+
+    assert core.cluster.set_aside == {}
+    assert "n2" in core.cluster.nodes
+
+
+def test_a_pod_group_with_bad_amounts_waits_and_says_so():
+    bad = pod_group("bad", min_member=1, min_resources={"cpu": "-1"})
+    simulation, core = simulated(bad, pod("bad-main-0", group="bad"))
+
+    assert good_runs(simulation)
+    assert core.explanations["test", "bad"].code is Code.MISCONFIGURED
+
+
+def test_a_pod_larger_than_any_node_waits_alone():
+    simulation, core = simulated(*gang("huge", 1, cpu="5000"))
+
+    assert good_runs(simulation)
+    assert core.explanations["test", "huge"].code is Code.EXCEEDS_MAX
+
+
+def test_a_pod_group_whose_queue_is_gone_waits_and_says_so():
+    simulation, core = simulated(queue("gone"), *gang("lost", 1, group={"in_queue": "gone"}))
+    simulation.delete("queue", "", "gone")
+    simulation.put(pod("lost-main-1", group="lost"))
+    simulation.run()
+
+    assert core.explanations["test", "lost"].code is Code.MISCONFIGURED
+    assert "'gone' does not exist" in core.explanations["test", "lost"].sentence
+
+
+def test_queues_that_are_each_others_parents_harm_only_themselves():
+    simulation, _ = simulated(
+        queue("root"), queue("a", parent="b"), queue("b", parent="a"),
+        *gang("lost", 1, group={"in_queue": "a"}),
+    )  # fmt: skip
+
+    assert "good-main-0" in {name for _, name in simulation.binds}
+
+
+def test_a_node_that_is_told_twice_is_one_node():
+    simulation, core = simulated(node("n1", cpu="1"))
+    again: Any = replace(node("n1"), metadata=replace(node("n1").metadata, uid="another"))
+    simulation.put(again)
+    simulation.run()
+
+    assert core.cluster.nodes.names == ["n1"]
+    assert good_runs(simulation)

@@ -1,0 +1,143 @@
+"""Volcano's configuration file, and what is said of one that can't be used."""
+
+import pytest
+
+from stromboli.scheduling.conf import DEFAULT_TIERS, SchedulingConf
+from stromboli.scheduling.conf_file import DEFAULT_CONF_FILE, read_conf
+from stromboli.scheduling.core import SchedulerCore
+from stromboli.scheduling.errors import BadConfiguration, BadFile
+from stromboli.scheduling.plugins.registry import build_all
+
+GOOD = """
+actions: "enqueue, allocate, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+- plugins:
+  - name: drf
+    enableHierarchy: true
+  - name: predicates
+    arguments:
+      predicate.NodeAffinityEnable: "true"
+  - name: overcommit
+    arguments:
+      overcommit-factor: 2
+configurations:
+- name: preempt
+  arguments:
+    enableTopologyAwarePreemption: true
+"""
+
+
+def test_a_file_of_volcano_is_read_as_it_is():
+    conf = read_conf(GOOD)
+
+    assert conf.actions == ("enqueue", "allocate", "preempt")
+    assert [[plugin.name for plugin in tier] for tier in conf.tiers] == [
+        ["priority", "gang"],
+        ["drf", "predicates", "overcommit"],
+    ]
+    assert conf.action_arguments == {"preempt": {"enableTopologyAwarePreemption": True}}
+    SchedulerCore(conf)
+
+
+def test_flags_are_on_unless_set_but_for_the_hierarchy():
+    conf = read_conf(GOOD)
+    priority, gang = conf.tiers[0]
+
+    assert priority.is_on("enablePreemptable")
+    assert not priority.is_on("enableHierarchy")
+    assert not gang.is_on("enablePreemptable")
+    assert gang.is_on("enableReclaimable")
+    assert conf.tiers[1][0].is_on("enableHierarchy")
+
+
+def test_the_default_is_what_volcanos_chart_installs():
+    conf = read_conf(DEFAULT_CONF_FILE)
+
+    assert conf == SchedulingConf()
+    assert conf.tiers == DEFAULT_TIERS
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("actions: [", "it is not YAML"),
+        ("- a", "expected a mapping with the keys actions and tiers"),
+        ("actions: allocate", "tiers: expected a list of tiers"),
+        ("actions: 3\ntiers: []", "actions: expected names of actions"),
+        ("actions: alocate\ntiers: []", "did you mean 'allocate'"),
+        ("actions: allocate\ntires: []", "the key 'tires' .*did you mean 'tiers'"),
+        ("actions: allocate\ntiers: [{plugins: [{name: gnag}]}]", "did you mean 'gang'"),
+        ("actions: allocate\ntiers: [{plugins: [{nam: gang}]}]", "expected a plugin with a name"),
+        ("actions: allocate\ntiers: [{plugin: []}]", "tier 1: expected a list of plugins"),
+        (
+            "actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOder: true}]}]",
+            "the flag of plugin gang 'enableJobOder' .*did you mean 'enableJobOrder'",
+        ),
+        (
+            "actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOrder: 1}]}]",
+            "plugin gang: enableJobOrder is 1, expected true or false",
+        ),
+        (
+            (
+                "actions: allocate\n"
+                "tiers: [{plugins: [{name: overcommit, arguments: {overcommit-factor: much}}]}]"
+            ),
+            "an argument of overcommit",
+        ),
+        (
+            "actions: allocate\ntiers: [{plugins: [{name: gang, enableHierarchy: true}]}]",
+            "the argument of gang 'enableHierarchy'",
+        ),
+        (
+            (
+                "actions: preempt\ntiers: []\n"
+                "configurations: [{name: preempt, arguments: {maxCandidateNodes: 1}}]"
+            ),
+            "did you mean 'maxCandidateNodesAbsolute'",
+        ),
+        (
+            (
+                "actions: allocate\n"
+                "tiers: [{plugins: [{name: drf, enableHierarchy: true}, {name: proportion}]}]"
+            ),
+            "proportion and drf with hierarchy enabled conflicts",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_a_suggestion(text: str, said: str):
+    with pytest.raises(BadFile, match=said):
+        read_conf(text)
+
+
+def test_everything_that_is_wrong_is_said_at_once():
+    with pytest.raises(BadFile) as caught:
+        read_conf("actions: alocate\ntiers: [{plugins: [{name: gnag}, {name: binpac}]}]")
+
+    assert len(caught.value.problems) == 3
+
+
+def test_a_flag_that_is_off_takes_the_plugins_say_away():
+    on = build_all(read_conf("actions: allocate\ntiers: [{plugins: [{name: gang}]}]").tiers)
+    off = build_all(
+        read_conf(
+            "actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOrder: false}]}]"
+        ).tiers
+    )
+
+    assert len(on.job_order) == 1
+    assert off.job_order == []
+
+
+def test_a_core_goes_on_with_another_configuration_and_keeps_the_old_if_that_is_bad():
+    core = SchedulerCore()
+    conf = read_conf(GOOD)
+    core.reconfigure(conf)
+    assert core.conf is conf
+
+    with pytest.raises(BadConfiguration):
+        core.reconfigure(SchedulingConf(actions=("nothing",)))
+    assert core.conf is conf
