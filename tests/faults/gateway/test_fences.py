@@ -12,12 +12,13 @@ import pytest
 from stromboli.api import kinds
 from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.intents import AnyIntent
-from stromboli.contracts.outcomes import Applied, FenceAnswered, GangBound
+from stromboli.contracts.outcomes import Applied, FenceAnswered, GangBound, Reason, Refused
 from stromboli.contracts.partitions import PARTITIONS
+from stromboli.contracts.streams import FENCE_SUBJECT
 from stromboli.runtime.bus.asking import FenceRound
 from stromboli.testkit.aftermath import answers_of
 from stromboli.testkit.api_server import ApiServer
-from stromboli.testkit.bus_contents import stored_outcomes
+from stromboli.testkit.bus_contents import dead_letters, stored_outcomes
 from stromboli.testkit.bus_peer import BusPeer
 from stromboli.testkit.comparison import until_equal
 from stromboli.testkit.gateways import GatewayProcess
@@ -210,3 +211,26 @@ async def test_a_write_that_was_undone_before_anybody_saw_it_does_not_hold_up_a_
     fences = await peer.fence(Epoch(1, 1))
     await until_reached(peer, fences)
     await until_equal(peer, kube=cluster.kube)
+
+
+async def test_a_fence_that_can_not_be_read_lets_nobody_through_but_the_next_fence(
+    join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
+):
+    """Whom it kept out is not known any more; the leader of today can say it again."""
+    gateway = start_gateway()
+    peer = await join()
+    pod = await cluster.pod("victim")
+    await peer.fence(Epoch(1, 1))
+    before = peer.delete("pod", cluster.namespace, "victim", uid=pod.uid)
+    subject = FENCE_SUBJECT.format(partition=before.partition, service=peer.service, shard="-")
+    await peer.publisher.publish(subject, b"rubbish")
+    gateway.kill()
+    start_gateway()
+
+    refused = await peer.ask_and_hear(before)
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.FENCED
+    await peer.fence(Epoch(1, 2))
+    after = peer.delete("pod", cluster.namespace, "victim", uid=pod.uid)
+    assert isinstance(await peer.ask_and_hear(after), Applied)
+    assert [letter.arrived_on for letter in await dead_letters(peer)] == [subject]

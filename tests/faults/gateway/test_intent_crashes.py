@@ -1,7 +1,7 @@
 """The gateway is killed between any two steps of applying an intent; a second one goes on.
 
-Every point that an intent passes, for every verb. Behind the intent that is hit wait two
-more of the same job. In the end each was answered once and in order, its effect is there
+Every point that an intent passes, for every verb. Beside or behind the intent that is hit are two
+more of the same job. In the end each was answered once and in its order, its effect is there
 once (a witness at the API server has seen every version), and nothing was put aside.
 """
 

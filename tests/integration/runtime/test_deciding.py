@@ -19,7 +19,15 @@ from stromboli.contracts.outcomes import (
     Refused,
     refused,
 )
-from stromboli.contracts.stimuli import Instruction, OutcomeHeard, Ready, Stimulus, Unanswered
+from stromboli.contracts.stimuli import (
+    Instruction,
+    OutcomeHeard,
+    Ready,
+    Stimulus,
+    Unanswered,
+    WakeAt,
+    WokeUp,
+)
 from stromboli.contracts.streams import STATE
 from stromboli.contracts.subjects import CLUSTER
 from stromboli.runtime.bus.dead_letters import Unreadable
@@ -109,12 +117,13 @@ class Script:
     wanted: Callable[[], list[Instruction]]
     heard: list[Stimulus]
     insists: bool = False
-    """Asks again whenever it hears how its question ended."""
+    """Asks again now and then, and at once when nobody has heard it."""
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         self.heard.append(stimulus)
-        ended = isinstance(stimulus, OutcomeHeard | Unanswered)
-        if isinstance(stimulus, Ready) or (self.insists and ended):
+        if self.insists and isinstance(stimulus, Ready | WokeUp | Unanswered):
+            return [*self.wanted(), WakeAt(now + 0.05)]
+        if isinstance(stimulus, Ready):
             return self.wanted()
         return []
 

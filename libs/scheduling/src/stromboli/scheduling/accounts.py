@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from stromboli.api.scheduling import PodGroupPhase
-from stromboli.scheduling.jobs import ALLOCATED, Contender, Job
+from stromboli.scheduling.jobs import ALLOCATED, Job
 from stromboli.scheduling.pods import JobKey
 from stromboli.scheduling.resources import Amounts
 
 if TYPE_CHECKING:
     from stromboli.scheduling.session import Session
-    from stromboli.scheduling.trial import Eviction, Placement
 
-__all__ = ["Account", "AccountKeeper", "Accounts", "Sums", "add", "claims_of"]
+__all__ = ["Account", "Accounts", "Sums", "add", "claims_of"]
 
 Sums: TypeAlias = dict[str, int]
 PathOf: TypeAlias = Callable[[str], Sequence[str]]
@@ -94,8 +93,8 @@ class Accounts:
 
     path_of: PathOf = _itself
     """Every queue whose account a job of this queue is counted in, itself among them."""
-    changes: int = 0
-    """Grows when a sum of the facts changed; what was derived from them holds until then."""
+    changed: dict[str, None] = field(default_factory=dict[str, None])
+    """Accounts of which a sum of the facts changed when the cycle began."""
     _entries: dict[JobKey, _Entry] = field(default_factory=dict[JobKey, _Entry])
     _members: dict[str, dict[JobKey, None]] = field(default_factory=dict[str, dict[JobKey, None]])
     _accounts: dict[str, Account] = field(default_factory=dict[str, Account])
@@ -109,6 +108,7 @@ class Accounts:
         queue_of = queue_of or session.queue_of
         self._placed.clear()
         self._admitted.clear()
+        self.changed.clear()
         for key in session.dirty:
             job = session.jobs.get(key)
             entry = None
@@ -121,13 +121,11 @@ class Accounts:
     def repath(self, path_of: PathOf) -> None:
         """The tree of queues is a different one: count everybody anew."""
         self.path_of = path_of
-        self.changes += 1
         self._accounts.clear()
         for entry in self._entries.values():
             self._count(entry, 1)
 
     def _exchange(self, key: JobKey, before: _Entry | None, after: _Entry | None) -> None:
-        self.changes += 1
         if before is not None:
             self._count(before, -1)
             del self._entries[key], self._members[before.queue][key]
@@ -140,6 +138,7 @@ class Accounts:
 
     def _count(self, entry: _Entry, sign: int) -> None:
         for name in self.path_of(entry.queue):
+            self.changed[name] = None
             account = self._accounts.setdefault(name, Account())
             account.jobs += sign
             add(account.allocated, entry.allocated, sign)
@@ -202,32 +201,3 @@ class Accounts:
 def _entry(job: Job, queue: str) -> _Entry:
     promised, elastic = claims_of(job)
     return _Entry(queue, dict(job.allocated), dict(job.requested), promised, elastic)
-
-
-class AccountKeeper:
-    """The part of a plugin that follows what a cycle does to queues."""
-
-    def __init__(self) -> None:
-        self.accounts = Accounts()
-        self._shares: dict[str, float] = {}
-        """Of queues, as far as anybody asked; forgotten when a queue's account changes."""
-
-    def placed(self, placement: "Placement") -> None:
-        self._count(placement.contender.queue, placement.kind.request, len(placement.tasks))
-
-    def withdrawn(self, placement: "Placement") -> None:
-        self._count(placement.contender.queue, placement.kind.request, -len(placement.tasks))
-
-    def evicted(self, eviction: "Eviction") -> None:
-        self._count(eviction.contender.queue, eviction.task.kind.request, -1)
-
-    def restored(self, eviction: "Eviction") -> None:
-        self._count(eviction.contender.queue, eviction.task.kind.request, 1)
-
-    def enqueued(self, contender: Contender) -> None:
-        self.accounts.admit(contender.queue, contender.job.min_resources)
-
-    def _count(self, queue: str, request: Amounts, count: int) -> None:
-        self.accounts.place(queue, request, count)
-        for above in self.accounts.path_of(queue):
-            self._shares.pop(above, None)

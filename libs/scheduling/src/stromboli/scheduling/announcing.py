@@ -1,8 +1,8 @@
 """Tell people through Kubernetes events, and not more than they can read.
 
 A bound gang of a thousand pods would be a thousand events; each costs the API server as much as
-the bind itself. So there is a purse: what matters (somebody is evicted, a job begins to wait for
-a new reason) is always told, that a pod got its node only while the purse lasts.
+the bind itself. So there is a purse: that somebody is evicted is always told, that a job waits
+for a new reason or that a pod got its node only while the purse lasts. Conditions say it anyway.
 """
 
 from dataclasses import dataclass
@@ -41,27 +41,33 @@ class Announcing:
         if not self._pay(now):
             return []
         message = f"Successfully assigned {task.namespace}/{task.name} to {node}"
-        return [self._of_pod(job, task, "Normal", "Scheduled", message, now)]
-
-    def failed(self, job: Job, task: Task, message: str, now: float) -> list[CreateObject]:
-        if not self._pay(now):
-            return []
-        return [self._of_pod(job, task, "Warning", "FailedScheduling", message, now)]
+        return [_event(job, _pod(task), _Said("Normal", "Scheduled", message), now)]
 
     def evicted(self, job: Job, task: Task, action: str, now: float) -> list[CreateObject]:
         message = f"Pod is evicted, because of {action}"
+        of_group = _Said("Normal", "Evict", f"{task.name}: {action}")
         return [
-            self._of_pod(job, task, "Warning", "Evict", message, now),
-            self._of_group(job, "Normal", "Evict", f"{task.name}: {action}", now),
+            _event(job, _pod(task), _Said("Warning", "Evict", message), now),
+            _event(job, _group(job), of_group, now),
         ]
 
+    def failed(self, job: Job, task: Task, message: str, now: float) -> list[CreateObject]:
+        """Of the pods of a job that waits, one speaks for all."""
+        if not self._pay(now):
+            return []
+        return [_event(job, _pod(task), _Said("Warning", "FailedScheduling", message), now)]
+
     def unschedulable(self, job: Job, message: str, now: float) -> list[CreateObject]:
+        if not self._pay(now):
+            return []
         # A job without pods waits to be admitted, which is nothing to warn of.
-        kind = "Warning" if job.tasks else "Normal"
-        return [self._of_group(job, kind, "Unschedulable", message, now)]
+        type_ = "Warning" if job.tasks else "Normal"
+        return [_event(job, _group(job), _Said(type_, "Unschedulable", message), now)]
 
     def ready(self, job: Job, now: float) -> list[CreateObject]:
-        return [self._of_group(job, "Normal", "Scheduled", "pod group is ready", now)]
+        if not self._pay(now):
+            return []
+        return [_event(job, _group(job), _Said("Normal", "Scheduled", "pod group is ready"), now)]
 
     def _pay(self, now: float) -> bool:
         self._left = min(_PURSE, self._left + _REFILL_PER_S * max(0.0, now - self._at))
@@ -72,17 +78,20 @@ class Announcing:
         self._left -= 1.0
         return True
 
-    def _of_pod(
-        self, job: Job, task: Task, type_: str, reason: str, message: str, now: float
-    ) -> CreateObject:
-        about = _reference(POD, task.namespace, task.name, task.uid)
-        return _event(job, about, type_, reason, message, now)
 
-    def _of_group(
-        self, job: Job, type_: str, reason: str, message: str, now: float
-    ) -> CreateObject:
-        about = _reference(VC_POD_GROUP, *job.key, job.uid)
-        return _event(job, about, type_, reason, message, now)
+@dataclass(frozen=True, slots=True)
+class _Said:
+    type: str
+    reason: str
+    message: str
+
+
+def _pod(task: Task) -> dict[str, str]:
+    return _reference(POD, task.namespace, task.name, task.uid)
+
+
+def _group(job: Job) -> dict[str, str]:
+    return _reference(VC_POD_GROUP, *job.key, job.uid)
 
 
 def _reference(kind: Kind[Any], namespace: str, name: str, uid: str) -> dict[str, str]:
@@ -95,20 +104,18 @@ def _reference(kind: Kind[Any], namespace: str, name: str, uid: str) -> dict[str
     }
 
 
-def _event(
-    job: Job, about: dict[str, str], type_: str, reason: str, message: str, now: float
-) -> CreateObject:
-    message = message[:_LONGEST_MESSAGE]
+def _event(job: Job, about: dict[str, str], said: _Said, now: float) -> CreateObject:
+    message = said.message[:_LONGEST_MESSAGE]
     moment = format_time(datetime.fromtimestamp(now, tz=UTC))
-    digest = blake2b(f"{about['uid']} {reason} {message} {moment}".encode(), digest_size=8)
+    digest = blake2b(f"{about['uid']} {said.reason} {message} {moment}".encode(), digest_size=8)
     name = f"{about['name']}.{digest.hexdigest()}"
     manifest = {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": about["namespace"]},
         "involvedObject": about,
-        "type": type_,
-        "reason": reason,
+        "type": said.type,
+        "reason": said.reason,
         "message": message,
         "count": 1,
         "source": {"component": _COMPONENT},

@@ -5,15 +5,17 @@ that holds room for ending pods is looked at every time, because what it holds i
 within a cycle.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from stromboli.api.scheduling import PodGroupPhase
+from stromboli.scheduling.alarms import Alarms
 from stromboli.scheduling.cluster import Changes, Cluster
 from stromboli.scheduling.explain import Explanation, Unblock
 from stromboli.scheduling.pods import JobKey
+from stromboli.scheduling.queue_waits import QueueWaits, Wait
 from stromboli.scheduling.resources import Amounts
 from stromboli.scheduling.sleeping import Sleepers
 
@@ -30,23 +32,34 @@ class Attention:
     cluster: Cluster
     _sleepers: Sleepers = field(default_factory=Sleepers)
     _holding: dict[JobKey, None] = field(default_factory=dict[JobKey, None])
-    _due: dict[JobKey, float] = field(default_factory=dict[JobKey, float])
+    _alarms: Alarms = field(default_factory=Alarms)
+    _queue_waits: QueueWaits = field(default_factory=QueueWaits)
 
     def awake(self, changes: Changes, now: float, *, everything: bool) -> list[JobKey]:
         """The jobs to look at now, by name."""
         if everything or changes.everything:
             self._sleepers.wake_all()
-            self._due = {key: at for key, at in self._due.items() if at > now}
+            self._queue_waits.clear()
+            self._alarms.ring(now)
             return sorted(self.cluster.jobs)
         awake = dict(changes.jobs)
         awake.update(self._holding)
-        for key in [key for key, at in self._due.items() if at <= now]:
-            del self._due[key]
-            awake[key] = None
+        awake.update(dict.fromkeys(self._alarms.ring(now)))
         awake.update(dict.fromkeys(self._helped(changes)))
         for key in awake:
-            self._sleepers.wake(key)
+            self._wake(key)
         return sorted(awake)
+
+    def refused_before(self, changes: Changes, has_room: Callable[[Wait], bool]) -> list[JobKey]:
+        """Jobs that their queue refused and that could be luckier now, by name.
+
+        Plugins can answer that only when the cycle has opened, hence not with all others.
+        """
+        return sorted(self._queue_waits.wake_if(has_room)) if _moves_shares(changes) else []
+
+    def _wake(self, job: JobKey) -> None:
+        self._sleepers.wake(job)
+        self._queue_waits.drop(job)
 
     def _helped(self, changes: Changes) -> list[JobKey]:
         kinds: list[Unblock] = []
@@ -60,7 +73,7 @@ class Attention:
             kinds.append(Unblock.ADMISSION)
         if changes.queues:
             kinds.append(Unblock.QUEUE)
-        if changes.capacity or changes.claims or changes.queues or changes.nodes or changes.others:
+        if _moves_shares(changes):
             kinds += [Unblock.SHARE, Unblock.TURN]
         if kinds or changes.started:
             kinds.append(Unblock.VICTIMS)
@@ -89,27 +102,40 @@ class Attention:
         Where jobs may take room from others, one that lacks room has more to wait for.
         """
         self._holding.pop(job, None)
+        self._queue_waits.drop(job)
         if holding:
             self._holding[job] = None
         elif evicts and explanation is not None and explanation.unblock in _LACKING_ROOM:
             self._sleepers.sleep(job, Unblock.VICTIMS, ())
+        elif explanation is not None and explanation.queue:
+            self._sleepers.wake(job)
+            admitted = self.cluster.jobs[job].phase != PodGroupPhase.PENDING
+            wait = Wait(explanation.queue, explanation.need, admitted)
+            self._queue_waits.put(job, wait)
         elif explanation is not None and explanation.unblock not in {Unblock.JOB, Unblock.TIME}:
             self._sleepers.sleep(job, explanation.unblock, explanation.need)
 
     def wake_those(self, wanted: Callable[[JobKey], bool]) -> list[JobKey]:
-        woken = [key for key in self._sleepers.jobs() if wanted(key)]
+        asleep = (*self._sleepers.jobs(), *self._queue_waits.jobs())
+        woken = [key for key in asleep if wanted(key)]
         for key in woken:
-            self._sleepers.wake(key)
+            self._wake(key)
         return woken
 
     def look_at(self, job: JobKey, at: float) -> None:
-        self._due[job] = min(at, self._due.get(job, math.inf))
+        self._alarms.put(job, at)
 
     @property
     def next_look(self) -> float:
-        return min(self._due.values(), default=math.inf)
+        return self._alarms.next
 
     def forget(self, job: JobKey) -> None:
-        self._sleepers.wake(job)
+        self._wake(job)
         self._holding.pop(job, None)
-        self._due.pop(job, None)
+        self._alarms.forget(job)
+
+
+def _moves_shares(changes: Changes) -> bool:
+    return (changes.capacity or changes.claims or changes.nodes or changes.others) or bool(
+        changes.queues
+    )

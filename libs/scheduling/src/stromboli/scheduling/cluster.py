@@ -19,7 +19,7 @@ from stromboli.contracts.stimuli import FactChanged
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.errors import BadFact
 from stromboli.scheduling.jobs import ALLOCATED, Job
-from stromboli.scheduling.ledger import Ledger, Promise
+from stromboli.scheduling.ledger import Ledger
 from stromboli.scheduling.loads import NO_LOADS, Loads
 from stromboli.scheduling.neighbours import Domains, Neighbourhood
 from stromboli.scheduling.nodes import NodeTable, read_node
@@ -107,7 +107,7 @@ class Cluster:
 
     def take_dirty(self) -> list[JobKey]:
         dirty, self.dirty = self.dirty, {}
-        return list(dirty)
+        return sorted(dirty)
 
     def look_at_everything(self) -> None:
         """Nothing that was derived from the facts holds any more."""
@@ -223,7 +223,7 @@ class Cluster:
         elif task.takes_room and self.ledger.is_evicting(task.uid):
             self.ledger.still_there(task)
             task = replace(task, status=TaskStatus.RELEASING)
-        if task == before:
+        if task == before or self._says_only_what_we_wrote(before, task):
             return
         self._remember(key, task)
         for resource, _ in task.kind.request:
@@ -236,6 +236,16 @@ class Cluster:
             self._job(task.job).put(task)
             self._job_changed(task.job)
             self._note_standing(task)
+
+    def _says_only_what_we_wrote(self, before: Task | None, task: Task) -> bool:
+        """Conditions and nominated nodes of waiting pods are our own words: no news for a job."""
+        if before is None or task.status is not TaskStatus.PENDING or not task.group:
+            return False
+        if task != replace(before, conditions=task.conditions, nominated=task.nominated):
+            return False
+        self._replace(task)
+        self._note_standing(task)
+        return True
 
     def _note_standing(self, task: Task) -> None:
         if task.status is not TaskStatus.PENDING:
@@ -291,6 +301,9 @@ class Cluster:
         job = self._job(task.job)
         job.drop(task.uid)
         self._job_changed(task.job)
+        if task.status is TaskStatus.PENDING:
+            # Nobody wants what it waited for: others may deserve it now.
+            self.changes.claims = True
         self._forget_if_empty(job)
 
     def _job(self, key: JobKey) -> Job:
@@ -307,8 +320,12 @@ class Cluster:
     # Our own doing.
 
     def promise(self, intents: list[BindGang], placements: list[Placement]) -> None:
-        """These pods were asked to be bound; until it is settled they count as on their nodes."""
+        """These pods were asked to be bound; until it is settled they count as on their nodes.
+
+        The intents name them in the order of the placements.
+        """
         facts = self.nodes.facts
+        all_bound: list[Task] = []
         for placement in placements:
             bound = [
                 replace(task, status=TaskStatus.BINDING, node=facts[slot].name)
@@ -326,12 +343,12 @@ class Cluster:
             self.occupancy.occupy_many(
                 [task.uid for task in bound], placement.slots, placement.kind.request
             )
+            all_bound += bound
+        at = 0
         for intent in intents:
-            job = (intent.namespace, intent.name)
-            self.ledger.promised(
-                intent.id,
-                ((b.uid, Promise((intent.namespace, b.name), job, b.node)) for b in intent.binds),
-            )
+            part = all_bound[at : at + len(intent.binds)]
+            self.ledger.promised(intent.id, (intent.namespace, intent.name), part)
+            at += len(part)
 
     def give_back(self, uid: str) -> None:
         """The pod was not bound: its room is free, and it waits again."""
@@ -341,13 +358,13 @@ class Cluster:
         self.occupancy.vacate(uid)
         self.changes.capacity = True
         self._job_changed(promise.job)
-        task = self._tasks.get(promise.pod)
+        task = self._tasks.get((promise.namespace, promise.name))
         if task is not None and task.uid == uid:
             self._replace(replace(task, status=TaskStatus.PENDING, node=""))
 
-    def told_to_go(self, task: Task, intent_id: str) -> None:
+    def told_to_go(self, task: Task, intent_id: str, claimant: JobKey | None) -> None:
         """The pod's eviction was asked for; from now on it counts as ending."""
-        self.ledger.evicting(intent_id, task)
+        self.ledger.evicting(intent_id, task, claimant)
         self._stands(replace(task, status=TaskStatus.RELEASING))
 
     def stays(self, task: Task) -> None:
@@ -380,6 +397,11 @@ class Cluster:
             return named.value
         defaults = [c.value for c in self._priority_classes.values() if c.global_default]
         return max(defaults, default=0)
+
+    def standing_changed(self, job: Job) -> None:
+        """The status that we asked for is what counts from now on, or no longer."""
+        self.note_want(job)
+        self.dirty[job.key] = None
 
     def note_want(self, job: Job) -> None:
         """Keep `wanting` true for a job that changed."""

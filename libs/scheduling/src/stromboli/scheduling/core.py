@@ -34,11 +34,15 @@ from stromboli.scheduling.explain import Code, Explanation, Unblock
 from stromboli.scheduling.halfbound import HalfBound
 from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.loads import Loads
+from stromboli.scheduling.plugins.api import SortKey
 from stromboli.scheduling.plugins.registry import build_all
 from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus
+from stromboli.scheduling.queue_gauges import Gauges, gauges_of
+from stromboli.scheduling.queue_waits import Wait
 from stromboli.scheduling.reporting import Reporting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.status import phase_of
+from stromboli.scheduling.trial import Eviction
 
 __all__ = ["KINDS", "SchedulerCore"]
 
@@ -77,6 +81,26 @@ class SchedulerCore:
         """Of every job that waits, the current reason."""
         return self._reporting.explanations
 
+    def ahead_of(self, key: JobKey) -> list[JobKey]:
+        """Jobs of the same queue that wait too and have their turn first, in their order."""
+        cluster = self.cluster
+        job = cluster.jobs.get(key)
+        if job is None or key not in self.explanations:
+            return []
+        queue = cluster.queue_name(job)
+        waiting = (cluster.jobs[other] for other in self.explanations if other in cluster.jobs)
+        orders = sorted(
+            (self._turn_of(other), other.key)
+            for other in waiting
+            if cluster.queue_name(other) == queue
+        )
+        return [other for turn, other in orders if turn < self._turn_of(job)]
+
+    def _turn_of(self, job: Job) -> SortKey:
+        contender = self._contender(job)
+        preferences = [plugin.job_order(contender) for plugin in self._panel.job_order]
+        return (*preferences, job.created, job.key)
+
     @property
     def conf(self) -> SchedulingConf:
         return self._conf
@@ -105,6 +129,10 @@ class SchedulerCore:
         """Somebody measured how busy the nodes are; it counts from the next cycle on."""
         self.cluster.loads = loads
         self.cluster.changes.nodes = True
+
+    def gauges(self) -> Gauges:
+        """What the plugins have to show, as the last cycle found it."""
+        return gauges_of(seat.plugin for tier in self._panel.tiers for seat in tier)
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         said: list[Instruction] = []
@@ -165,11 +193,13 @@ class SchedulerCore:
         if job is not None and why:
             self._backoff.failed(job, why, now)
         again = None
-        spared = ledger.close_eviction(intent_id, done=False)
+        spared, claimant = ledger.close_eviction(intent_id, done=False)
         if spared is not None:
             self.cluster.stays(spared)
             self._spared[spared.uid] = now + _SPARE_S
             again = spared.job
+        if claimant is not None:
+            self._attention.look_at(claimant, now + _SPARE_S)
         again = self._reporting.not_written(intent_id, now) or again
         if again is not None:
             self._attention.look_at(again, now + _ASK_AGAIN_S)
@@ -186,6 +216,11 @@ class SchedulerCore:
         deferred: dict[JobKey, Explanation] = {}
         contenders = self._contenders(awake, decisions, deferred, now)
         session = self._open(contenders, deferred, changes, now)
+        late = self._attention.refused_before(changes, self._has_room)
+        if late:
+            late = [key for key in self._with_those_ahead(late) if key not in contenders]
+            session.join(self._contenders(late, decisions, deferred, now))
+            awake = sorted({*awake, *late})
         for act in self._actions:
             act(session, decisions)
         self.pipelined = session.pipelined()
@@ -200,6 +235,10 @@ class SchedulerCore:
                 said += self._conclude(key, contenders.get(key), decisions, now)
         said += self._report_queues(session.dirty, now)
         return said + self._wake_at(now if self.cluster.changes else self._next_look)
+
+    def _has_room(self, wait: Wait) -> bool:
+        queue = self.cluster.queues.get(wait.queue)
+        return queue is None or self._panel.has_room(queue, wait.need, admitted=wait.admitted)
 
     @property
     def _next_look(self) -> float:
@@ -232,7 +271,6 @@ class SchedulerCore:
             queues=cluster.queues,
             jobs=cluster.jobs,
             contenders=contenders,
-            wanting=(self._contender(cluster.jobs[key]) for key in cluster.wanting),
             make_contender=self._contender,
             queue_of=cluster.queue_name,
             tenants=cluster.tenants,
@@ -266,7 +304,10 @@ class SchedulerCore:
             self._attention.forget(key)
         if job is not None:
             self.cluster.note_want(job)
-            self._half_bound.note(job, now)
+            if self._panel.holds_gangs:
+                self._half_bound.note(job, now)
+            else:
+                self._half_bound.forget(key)
 
     def _contenders(
         self,
@@ -290,14 +331,17 @@ class SchedulerCore:
         return contenders
 
     def _contender(self, job: Job) -> Contender:
-        waits = job.count(TaskStatus.PENDING)
-        pending = job.pending(self._order_of_tasks) if waits else []
+        waiting = job.pending(self._order_of_tasks) if job.awaited else []
+        best_effort: list[Task] = []
+        if any(kind.is_best_effort for kind in {task.kind for task in waiting}):
+            best_effort = [task for task in waiting if task.kind.is_best_effort]
+            waiting = [task for task in waiting if not task.kind.is_best_effort]
         return Contender(
             job=job,
             queue=self.cluster.queue_name(job),
             phase=phase_of(job, job.phase),
-            waiting=[task for task in pending if not task.kind.is_best_effort],
-            best_effort=[task for task in pending if task.kind.is_best_effort],
+            waiting=waiting,
+            best_effort=best_effort,
         )
 
     def _barred(self, job: Job, now: float) -> Explanation | None:
@@ -351,7 +395,7 @@ class SchedulerCore:
         """Ask the victims to go, and note where the pods wait that they go for."""
         said: list[Instruction] = []
         for eviction in claim.evictions:
-            said += self._evict(eviction.contender.job, eviction.task, eviction.action, now)
+            said += self._evict(eviction, now)
             whom = "/".join(claim.contender.key) if claim.contender else "itself"
             why = f"{eviction.task.name} makes room for {whom}"
             detail = (("action", eviction.action), ("node", eviction.task.node))
@@ -367,10 +411,17 @@ class SchedulerCore:
             said += self._reporting.pods.nominate(claim.contender.job, nominated, now)
         return said
 
-    def _evict(self, job: Job, task: Task, action_name: str, now: float) -> list[Instruction]:
+    def _evict(self, eviction: Eviction, now: float) -> list[Instruction]:
+        claimant = eviction.claimant.key if eviction.claimant else None
+        job = eviction.contender.job
+        return self._tell_to_go(job, eviction.task, eviction.action, now, claimant=claimant)
+
+    def _tell_to_go(
+        self, job: Job, task: Task, why: str, now: float, *, claimant: JobKey | None = None
+    ) -> list[Instruction]:
         intent = self._asking.evict(job, task, now)
-        self.cluster.told_to_go(task, intent.id)
-        return [intent, *self._reporting.announcing.evicted(job, task, action_name, now)]
+        self.cluster.told_to_go(task, intent.id, claimant)
+        return [intent, *self._reporting.announcing.evicted(job, task, why, now)]
 
     def _conclude(
         self, key: JobKey, contender: Contender | None, decisions: Decisions, now: float
@@ -421,5 +472,5 @@ class SchedulerCore:
         said: list[Instruction] = []
         for task in job.in_status(TaskStatus.BOUND, TaskStatus.RUNNING):
             if not self.cluster.ledger.is_evicting(task.uid):
-                said += self._evict(job, task, _HALF_BOUND, now)
+                said += self._tell_to_go(job, task, _HALF_BOUND, now)
         return [*said, told(job, "gang.evicted", why, now)] if said else []

@@ -126,6 +126,7 @@ class ShareTree:
 
     def order(self, queue: str) -> "SortKey":
         """Step by step from the root: who still wants more first, then who has less by weight."""
+        self._branch(queue)
         self._refresh()
         here, key = self._root, list[tuple[bool, float]]()
         for name, _ in self._paths.get(queue) or ((queue, _NO_WEIGHT),):

@@ -92,8 +92,12 @@ class Explanation:
     short_by: Amounts = ()
     need: Amounts = ()
     """What must be free in the whole cluster before room that came free is worth a look."""
+    queue: str = ""
+    """The queue that must have room for `need` instead, where it is the queue that refuses."""
     origin: str = ""
     """Volcano's words about the pod that found no node."""
+    pod: str = ""
+    """Uid of that pod."""
     schedulable: int = 0
     """How many pending pods had found a node before one did not."""
     ahead: tuple[str, ...] = ()
@@ -142,6 +146,8 @@ def refused(contender: Contender, refusal: Refusal) -> Explanation:
         refusal.sentence or refusal.message,
         unblock,
         refusal.short_by,
+        need=refusal.need,
+        queue=contender.queue if refusal.need else "",
         origin=refusal.message,
         schedulable=schedulable,
     )
@@ -149,7 +155,7 @@ def refused(contender: Contender, refusal: Refusal) -> Explanation:
 
 def overused(contender: Contender) -> Explanation:
     sentence = f"its queue {contender.queue!r} uses all that it deserves"
-    return Explanation(Code.QUOTA_WAIT, sentence, Unblock.SHARE)
+    return Explanation(Code.QUOTA_WAIT, sentence, Unblock.SHARE, queue=contender.queue)
 
 
 def waits_behind(contender: Contender, head: Contender) -> Explanation:
@@ -216,6 +222,7 @@ def misplaced(session: Session, contender: Contender, task: Task) -> Explanation
         short_by=short_by,
         need=need,
         origin=origin,
+        pod=task.uid,
         schedulable=schedulable,
     )
 

@@ -42,6 +42,9 @@ class Job:
     problem: str = ""
     """Why the PodGroup can't be reckoned with; empty when it can."""
     min_resources: Amounts = NOTHING
+    min_member: int = 0
+    role_minimums: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Per role; as in Volcano they count only if the gang's minimum covers them all."""
     priority: int = 0
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     allocated: dict[str, int] = field(default_factory=dict[str, int])
@@ -51,6 +54,8 @@ class Job:
     gated: dict[str, int] = field(default_factory=dict[str, int])
     """The part of `awaited` of pods that may not be placed yet."""
     grouping: Grouping | None = None
+    ready: int = 0
+    """How many tasks count towards the minimum."""
     asked: PodGroupStatus | None = None
     """The status that we asked for and have not seen yet: until then it counts as the status."""
     _asked_by: str = ""
@@ -101,6 +106,9 @@ class Job:
         self.min_resources = NOTHING
         policies = pod_group.spec.sub_group_policy if pod_group else ()
         self.grouping = Grouping(policies) if policies else None
+        self.min_member = pod_group.spec.min_member if pod_group else 0
+        minimums = pod_group.spec.min_task_member if pod_group else {}
+        self.role_minimums = minimums if sum(minimums.values()) <= self.min_member else {}
         if pod_group is None:
             self.forget_asked()
             return
@@ -163,18 +171,6 @@ class Job:
             total[name] = total.get(name, 0) + units
         return total
 
-    @property
-    def min_member(self) -> int:
-        return self.pod_group.spec.min_member if self.pod_group else 0
-
-    @property
-    def role_minimums(self) -> Mapping[str, int]:
-        """Per role; as in Volcano they count only if the gang's minimum covers them all."""
-        if self.pod_group is None:
-            return {}
-        minimums = self.pod_group.spec.min_task_member
-        return minimums if sum(minimums.values()) <= self.min_member else {}
-
     # What its pods say.
 
     def put(self, task: Task) -> None:
@@ -228,6 +224,8 @@ class Job:
         self._account(task, task.status, change)
 
     def _count_status(self, role: str, status: TaskStatus, change: int) -> None:
+        if status in READY:
+            self.ready += change
         number = self._counts.get((role, status), 0) + change
         if number:
             self._counts[role, status] = number
@@ -303,9 +301,8 @@ class Contender:
 
     def ready(self, role: str | None = None) -> int:
         """How many count towards the minimum, what this cycle did included."""
-        return (
-            self.job.count(*READY, role=role) + _sum(self.placed, role) - _sum(self.evicted, role)
-        )
+        standing = self.job.ready if role is None else self.job.count(*READY, role=role)
+        return standing + _sum(self.placed, role) - _sum(self.evicted, role)
 
     def ready_or_pipelined(self, role: str | None = None) -> int:
         return self.ready(role) + _sum(self.pipelined, role)
@@ -316,9 +313,12 @@ class Contender:
     @property
     def deficit(self) -> int:
         """How many more must be ready; pods that need no room are sure of their place."""
-        return max(0, self.job.min_member - self.ready() - len(self.best_effort))
+        short = self.job.min_member - self.ready() - len(self.best_effort)
+        return max(0, short)
 
     def role_deficits(self) -> dict[str, int]:
+        if not self.job.role_minimums:
+            return {}
         return _deficits(self.job.role_minimums.items(), self.ready)
 
     def until_ready(self, role: str) -> int | None:

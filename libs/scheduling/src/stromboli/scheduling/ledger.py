@@ -5,55 +5,48 @@ it is, when the gateway says that the pod was not bound, or when nobody answered
 then is the room free again. So the scheduler never promises the same room twice.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
+from stromboli.scheduling.pods import JobKey, Task
 
-from stromboli.scheduling.pods import JobKey, PodKey, Task
-
-__all__ = ["Ledger", "Promise"]
-
-
-class Promise(msgspec.Struct, frozen=True, gc=False):
-    """A pod, and the node that was asked for it."""
-
-    pod: PodKey
-    job: JobKey
-    node: str
+__all__ = ["Ledger"]
 
 
 @dataclass(slots=True)
 class Ledger:
     """Open promises by pod uid, and which intent made them."""
 
-    _promises: dict[str, Promise] = field(default_factory=dict[str, Promise])
+    _promises: dict[str, Task] = field(default_factory=dict[str, Task])
+    """Pods with the node that was asked for them."""
     _by_intent: dict[str, tuple[JobKey, list[str]]] = field(
         default_factory=dict[str, tuple[JobKey, list[str]]]
     )
     _per_job: dict[JobKey, int] = field(default_factory=dict[JobKey, int])
     _evictions: dict[str, Task] = field(default_factory=dict[str, Task])
     """Pods that were told to go and are not seen ending yet, as they were last seen."""
-    _eviction_of: dict[str, str] = field(default_factory=dict[str, str])
-    """By intent: the pod's uid."""
+    _eviction_of: dict[str, tuple[str, JobKey | None]] = field(
+        default_factory=dict[str, tuple[str, JobKey | None]]
+    )
+    """By intent: the pod's uid, and for which job it goes."""
 
     def __len__(self) -> int:
         return len(self._promises)
 
-    def promise_to(self, uid: str) -> Promise | None:
+    def promise_to(self, uid: str) -> Task | None:
         return self._promises.get(uid)
 
     def owes(self, job: JobKey) -> bool:
         """Whether the job has pods whose binding is not settled."""
         return job in self._per_job
 
-    def promised(self, intent_id: str, promises: Iterable[tuple[str, Promise]]) -> None:
-        for uid, promise in promises:
-            self._promises[uid] = promise
-            self._per_job[promise.job] = self._per_job.get(promise.job, 0) + 1
-            self._by_intent.setdefault(intent_id, (promise.job, []))[1].append(uid)
+    def promised(self, intent_id: str, job: JobKey, tasks: Sequence[Task]) -> None:
+        uids = [task.uid for task in tasks]
+        self._promises.update(zip(uids, tasks, strict=True))
+        self._per_job[job] = self._per_job.get(job, 0) + len(uids)
+        self._by_intent[intent_id] = (job, uids)
 
-    def settle(self, uid: str) -> Promise | None:
+    def settle(self, uid: str) -> Task | None:
         """The promise is kept or void; None if there was none."""
         promise = self._promises.pop(uid, None)
         if promise is not None:
@@ -70,9 +63,9 @@ class Ledger:
 
     # Evictions.
 
-    def evicting(self, intent_id: str, task: Task) -> None:
+    def evicting(self, intent_id: str, task: Task, claimant: JobKey | None) -> None:
         self._evictions[task.uid] = task
-        self._eviction_of[intent_id] = task.uid
+        self._eviction_of[intent_id] = (task.uid, claimant)
 
     def leaving(self) -> list[Task]:
         """Pods that were told to go and are not seen ending yet."""
@@ -89,12 +82,11 @@ class Ledger:
         """The pod is ending, or gone."""
         self._evictions.pop(uid, None)
 
-    def close_eviction(self, intent_id: str, *, done: bool) -> Task | None:
-        """The intent has ended; the pod that it was about, unless that is ending already.
+    def close_eviction(self, intent_id: str, *, done: bool) -> tuple[Task | None, JobKey | None]:
+        """The intent has ended; the pod, unless that is ending already, and who wanted its room.
 
-        One that was not done can be repeated.
+        An eviction that was not done can be repeated.
         """
-        uid = self._eviction_of.pop(intent_id, None)
-        if uid is None:
-            return None
-        return self._evictions.get(uid) if done else self._evictions.pop(uid, None)
+        uid, claimant = self._eviction_of.pop(intent_id, ("", None))
+        task = self._evictions.get(uid) if done else self._evictions.pop(uid, None)
+        return task, claimant

@@ -39,6 +39,7 @@ from stromboli.scheduling.plugins.api import (
     QueueFilter,
     QueueOrder,
     QueuePreference,
+    QueueRoom,
     Reclaimable,
     Refusal,
     Score,
@@ -50,6 +51,7 @@ from stromboli.scheduling.plugins.api import (
 )
 from stromboli.scheduling.pods import Task
 from stromboli.scheduling.queues import QueueInfo
+from stromboli.scheduling.resources import Amounts
 
 __all__ = ["FLAGS", "Panel", "Seat"]
 
@@ -121,6 +123,7 @@ class Panel:
     _valid: list[JobValid] = field(init=False)
     _ready: list[JobReady] = field(init=False)
     _overused: list[Overused] = field(init=False)
+    _queue_room: list[QueueRoom] = field(init=False)
     _preemptive: list[Preemptive] = field(init=False)
     _enqueued: list[Enqueued] = field(init=False)
     _enqueueable: list[list[Enqueueable]] = field(init=False)
@@ -154,6 +157,7 @@ class Panel:
         self._valid = self._all(JobValid)
         self._ready = self._all(JobReady)
         self._overused = self._all(Overused)
+        self._queue_room = self._all(QueueRoom)
         self._preemptive = self._all(Preemptive)
         self._enqueued = self._all(Enqueued)
         self._enqueueable = self._by_tier(Enqueueable)
@@ -194,6 +198,11 @@ class Panel:
             if refusal is not None:
                 return refusal
         return None
+
+    @property
+    def holds_gangs(self) -> bool:
+        """Whether anybody cares that a job starts whole."""
+        return bool(self._ready)
 
     def is_ready(self, contender: Contender) -> bool:
         return all(plugin.job_ready(contender) for plugin in self._ready)
@@ -246,6 +255,10 @@ class Panel:
 
     def overused(self, queue: QueueInfo) -> bool:
         return any(plugin.overused(queue) for plugin in self._overused)
+
+    def has_room(self, queue: QueueInfo, need: Amounts, *, admitted: bool) -> bool:
+        """Whether a job that its queue refused could be luckier now."""
+        return all(plugin.has_room(queue, need, admitted=admitted) for plugin in self._queue_room)
 
     def preemptive(self, queue: QueueInfo, claim: Claim) -> bool:
         return all(plugin.preemptive(queue, claim) for plugin in self._preemptive)

@@ -17,13 +17,14 @@ from stromboli.api.timestamps import format_time
 from stromboli.contracts.intents import PatchObject, intent_id
 from stromboli.contracts.permissions import SCHEDULER
 from stromboli.scheduling.jobs import Job
-from stromboli.scheduling.pods import Task, TaskStatus
+from stromboli.scheduling.pods import JobKey, Task, TaskStatus
 
 __all__ = ["Outlooks", "PodReports"]
 
 _UNSCHEDULABLE: Final = "Unschedulable"
 _SCHEDULABLE: Final = "Schedulable"
 _CONDITION: Final = "PodScheduled"
+_LONGEST: Final = 2048
 _MOST_AT_ONCE: Final = 200
 """More pods than this are told in portions."""
 
@@ -44,7 +45,10 @@ class Outlooks:
 class PodReports:
     """What every waiting pod has been told."""
 
-    _told: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    _told: dict[JobKey, dict[str, tuple[str, str]]] = field(
+        default_factory=dict[JobKey, dict[str, tuple[str, str]]]
+    )
+    """Reason and nominated node by job and uid, while the job waits."""
     _number: int = 0
 
     def report(
@@ -55,60 +59,65 @@ class PodReports:
         for task in job.tasks.values():
             if task.status is not TaskStatus.PENDING or task.gated:
                 continue
-            reason, why = self._verdict(task, outlooks, message)
-            nominated = outlooks.nominated.get(task.uid, "")
-            if self._knows(task, reason, nominated):
+            verdict = self._verdict(task, outlooks, message)
+            if self._knows(task, verdict):
                 continue
             if len(said) == _MOST_AT_ONCE:
                 return said, True
-            self._told[task.uid] = (reason, nominated)
-            said.append(self._patch(job, task, reason, why, nominated, now))
+            said.append(self._patch(job, task, verdict, now))
         return said, False
 
     def nominate(self, job: Job, tasks: Mapping[str, str], now: float) -> list[PatchObject]:
         """Name the node at once: others are being told to go."""
         outlooks = Outlooks(pipelined=tasks, nominated=tasks)
         said: list[PatchObject] = []
-        for uid, node in tasks.items():
+        for uid in tasks:
             task = job.tasks.get(uid)
-            if task is not None and not self._knows(task, _UNSCHEDULABLE, node):
-                reason, why = self._verdict(task, outlooks, "")
-                self._told[uid] = (reason, node)
-                said.append(self._patch(job, task, reason, why, node, now))
+            if task is None:
+                continue
+            verdict = self._verdict(task, outlooks, "")
+            if not self._knows(task, verdict):
+                said.append(self._patch(job, task, verdict, now))
         return said
 
-    def forget(self, uid: str) -> None:
-        self._told.pop(uid, None)
+    def forget(self, job: JobKey) -> None:
+        self._told.pop(job, None)
 
-    def _verdict(self, task: Task, outlooks: Outlooks, message: str) -> tuple[str, str]:
+    def _verdict(self, task: Task, outlooks: Outlooks, message: str) -> "_Verdict":
         name = f"{task.namespace}/{task.name}"
+        nominated = outlooks.nominated.get(task.uid, "")
         node = outlooks.pipelined.get(task.uid)
         if node is not None:
-            return _UNSCHEDULABLE, (
+            message = (
                 f"Pod {name} can possibly be assigned to {node}, "
                 "once resource is released and minAvailable is satisfied"
             )
+            return _Verdict(_UNSCHEDULABLE, message, nominated)
         node = outlooks.possible.get(task.uid)
         if node is not None:
-            return _SCHEDULABLE, (
+            message = (
                 f"Pod {name} can possibly be assigned to {node}, once minAvailable is satisfied"
             )
-        return _UNSCHEDULABLE, message
+            return _Verdict(_SCHEDULABLE, message, nominated)
+        return _Verdict(_UNSCHEDULABLE, message, nominated)
 
-    def _knows(self, task: Task, reason: str, nominated: str) -> bool:
-        standing = self._told.get(task.uid) or (_standing(task), task.nominated)
+    def _knows(self, task: Task, verdict: "_Verdict") -> bool:
+        told = self._told.get(task.job, {}).get(task.uid)
+        standing = told or (_standing(task), task.nominated)
         # A name that was given is never taken back.
-        return standing[0] == reason and (not nominated or standing[1] == nominated)
+        same_node = not verdict.nominated or standing[1] == verdict.nominated
+        return standing[0] == verdict.reason and same_node
 
-    def _patch(
-        self, job: Job, task: Task, reason: str, why: str, nominated: str, now: float
-    ) -> PatchObject:
+    def _patch(self, job: Job, task: Task, verdict: "_Verdict", now: float) -> PatchObject:
+        reason, nominated = verdict.reason, verdict.nominated
+        told = self._told.setdefault(job.key, {})
+        told[task.uid] = (reason, nominated or task.nominated)
         moment = format_time(datetime.fromtimestamp(now, tz=UTC))
         condition = Condition(
             type=_CONDITION,
             status="False",
             reason=reason,
-            message=why[:_LONGEST],
+            message=verdict.message[:_LONGEST],
             last_transition_time=moment,
         )
         others = [standing for standing in task.conditions if standing.type != _CONDITION]
@@ -132,7 +141,11 @@ class PodReports:
         )
 
 
-_LONGEST: Final = 2048
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    reason: str
+    message: str
+    nominated: str
 
 
 def _standing(task: Task) -> str:

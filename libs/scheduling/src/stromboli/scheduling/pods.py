@@ -102,6 +102,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: str
     bound_at: str
     gated: bool
+    index: int = _NO_INDEX
+    """Its number among its like, by its name."""
     preemptable: bool = True
     """Whether it may be asked to make room for others."""
     may_preempt: bool = True
@@ -127,7 +129,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def order(self) -> tuple[int, str, str]:
         """Among tasks of equal priority: by index, then age, then name."""
-        return (_index(self.name), self.created, self.name)
+        return (self.index, self.created, self.name)
 
 
 def _index(pod_name: str) -> int:
@@ -156,6 +158,7 @@ def read_task(pod: Pod, scheduler_names: frozenset[str]) -> Task:
         created=metadata.creation_timestamp or "",
         bound_at=_bound_at(pod),
         gated=bool(spec.scheduling_gates),
+        index=_index(metadata.name),
         preemptable=(
             (annotations.get(PREEMPTABLE) or metadata.labels.get(PREEMPTABLE, "")).lower()
             != "false"

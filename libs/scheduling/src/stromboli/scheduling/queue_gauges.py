@@ -1,7 +1,11 @@
-"""The figures of queues, by Volcano's metric names."""
+"""The figures of queues, by Volcano's metric names, less the prefix.
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+Whoever runs the core shows them; figures of single jobs are not among them, since they would
+be as many as there are jobs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from stromboli.scheduling.accounts import Accounts
 from stromboli.scheduling.entitlements import Entitlement
@@ -9,11 +13,27 @@ from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import CPU, MEMORY
 from stromboli.scheduling.shares import PLENTY
 
-__all__ = ["Gauge", "Gauges", "queue_gauges"]
+__all__ = ["Gauge", "Gauged", "Gauges", "gauges_of", "queue_gauges"]
 
 Gauge: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 """A metric's name, and its labels."""
 Gauges: TypeAlias = dict[Gauge, float]
+
+
+@runtime_checkable
+class Gauged(Protocol):
+    """A plugin that has figures to show."""
+
+    def gauges(self) -> Gauges: ...
+
+
+def gauges_of(plugins: Iterable[object]) -> Gauges:
+    found: Gauges = {}
+    for plugin in plugins:
+        if isinstance(plugin, Gauged):
+            found |= plugin.gauges()
+    return found
+
 
 _PLAIN: Final = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
 

@@ -4,12 +4,13 @@ Volcano's words come first, because people search for them; the sentence after t
 who want to know what to do about it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Refusal
-from stromboli.scheduling.pods import JobKey
-from stromboli.scheduling.resources import PODS, Amounts, readable
+from stromboli.scheduling.pods import JobKey, TaskClass
+from stromboli.scheduling.resources import PODS, Amounts, added, readable
 
 __all__ = [
     "MISCONFIGURED",
@@ -18,11 +19,15 @@ __all__ = [
     "Holders",
     "beyond_limit",
     "beyond_share",
+    "job_name",
+    "largest",
     "misplaced_queue",
+    "needed",
+    "worth_waiting_for",
 ]
 
-Holders: TypeAlias = Callable[[], Iterable[tuple[str, Mapping[str, int]]]]
-"""Who holds how much; asked only when there is something to say."""
+Holders: TypeAlias = Callable[[str], Sequence[tuple[str, int]]]
+"""Who holds most of a resource, and how much; asked only when there is something to say."""
 
 NOT_ENOUGH: Final = "NotEnoughResources"
 EXCEEDS_MAX: Final = "ExceedsMax"
@@ -31,6 +36,26 @@ QUOTA_WAIT: Final = "QuotaWait"
 MISCONFIGURED: Final = "Misconfigured"
 
 _TOP: Final = 3
+
+
+def needed(contender: Contender, kind: TaskClass) -> tuple[Amounts, Amounts]:
+    """What the gang must have to start, and the part of it that has no place on trial yet.
+
+    For a gang that runs already, both are one more pod of this class.
+    """
+    if not contender.deficit:
+        return kind.request, kind.request
+    already = sum(contender.placed.values()) + sum(contender.pipelined.values())
+    gang = contender.waiting[: already + contender.deficit]
+    missing = added(task.kind.request for task in gang[already:])
+    return added(task.kind.request for task in gang), missing or kind.request
+
+
+def worth_waiting_for(contender: Contender, need: Amounts) -> Amounts:
+    """The need, if nothing less could help the job: its pods are alike, or it needs them all."""
+    waiting = contender.waiting
+    alike = all(task.kind is waiting[0].kind for task in waiting)
+    return need if alike or contender.job.min_member >= len(contender.job.tasks) else ()
 
 
 def job_name(key: JobKey) -> str:
@@ -49,10 +74,10 @@ def beyond_limit(
     """The limit of `queue`, which is the job's own queue `of` or one above it, is reached."""
     whose = f"queue {queue!r}" if queue == of else f"queue {queue!r}, above its queue {of!r},"
     most = {name: limit.get(name, 0) for name, _ in short_by}
-    sentence = f"{whose} may use at most {_amounts(tuple(most.items()))}; "
+    sentence = f"{whose} may use at most {_amounts(tuple(most.items()))}; the job needs "
     beyond = tuple((name, units) for name, units in need if units > most.get(name, units))
     if beyond:
-        sentence += f"{_amounts(beyond)} is more than that, whoever else uses it"
+        sentence += f"{_amounts(beyond)}, which is more than that, whoever else uses it"
         return Refusal(NOT_ENOUGH, _insufficient(short_by), short_by, EXCEEDS_MAX, sentence)
     sentence += _rest(need, short_by, holders)
     return Refusal(NOT_ENOUGH, _insufficient(short_by), short_by, QUEUE_LIMIT, sentence)
@@ -69,7 +94,7 @@ def beyond_share(
     """The queue has its share already, while others want theirs."""
     part = tuple((name, deserved.get(name, 0)) for name, _ in short_by)
     sentence = (
-        f"queue {queue!r} deserves {_amounts(part)} of the cluster now; "
+        f"queue {queue!r} deserves {_amounts(part)} of the cluster now; the job needs "
         f"{_rest(need, short_by, holders)}"
     )
     return Refusal(NOT_ENOUGH, _insufficient(short_by), short_by, QUOTA_WAIT, sentence)
@@ -87,20 +112,20 @@ def _insufficient(short_by: Amounts) -> str:
 def _rest(need: Amounts, short_by: Amounts, holders: Holders) -> str:
     names = {name for name, _ in short_by}
     wanted = tuple(pair for pair in need if pair[0] in names and pair[0] != PODS)
-    said = f"{_amounts(wanted)} more is short by {_amounts(short_by)}"
-    top = _largest(holders(), short_by[0][0]) if short_by else []
-    if top:
-        shown = ", ".join(f"{who} ({readable(((name, units),))})" for who, name, units in top)
-        said += f"; most of it is held by {shown}"
+    said = f"{_amounts(wanted)}, short by {_amounts(short_by)}"
+    resource = short_by[0][0] if short_by else ""
+    held = [(who, readable(((resource, units),))) for who, units in holders(resource)]
+    if held:
+        said += f"; most of it is held by {', '.join(f'{who} ({much})' for who, much in held)}"
     return said
 
 
-def _largest(
+def largest(
     holders: Iterable[tuple[str, Mapping[str, int]]], resource: str
-) -> list[tuple[str, str, int]]:
-    held = [(who, resource, sums.get(resource, 0)) for who, sums in holders]
-    held = [one for one in held if one[2] > 0]
-    held.sort(key=lambda one: (-one[2], one[0]))
+) -> list[tuple[str, int]]:
+    """The few that hold most, the largest first."""
+    held = [(who, units) for who, sums in holders if (units := sums.get(resource, 0)) > 0]
+    held.sort(key=lambda one: (-one[1], one[0]))
     return held[:_TOP]
 
 

@@ -5,18 +5,20 @@ more than once in a while: the figure is for people and dashboards.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from stromboli.api.fieldtypes import ResourceList
-from stromboli.api.resources import from_base_units
+from stromboli.api.errors import QuantityError
+from stromboli.api.fieldtypes import QuantityText, ResourceList
+from stromboli.api.resources import from_base_units, to_base_units
 from stromboli.api.wellknown import ROOT_QUEUE
 from stromboli.contracts.intents import PatchObject, intent_id
 from stromboli.contracts.partitions import job_key
 from stromboli.contracts.permissions import SCHEDULER
+from stromboli.scheduling.hierarchy import QueueTree
 from stromboli.scheduling.jobs import Job
 from stromboli.scheduling.pods import JobKey
 from stromboli.scheduling.queues import QueueInfo
@@ -24,7 +26,6 @@ from stromboli.scheduling.queues import QueueInfo
 __all__ = ["QueueReports"]
 
 _EVERY_S: Final = 1.0
-_DEEPEST: Final = 64
 
 
 @dataclass(slots=True)
@@ -35,8 +36,12 @@ class QueueReports:
         default_factory=dict[JobKey, tuple[str, dict[str, int]]]
     )
     _sums: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """Of every queue, with those below it."""
+    _parents: dict[str, str] = field(default_factory=dict[str, str])
+    """As the sums were made by."""
+    _tree: QueueTree = field(default_factory=lambda: QueueTree({}))
     _stale: dict[str, None] = field(default_factory=dict[str, None])
-    _told: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    _told: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     _not_before: dict[str, float] = field(default_factory=dict[str, float])
     _asked: dict[str, str] = field(default_factory=dict[str, str])
     _number: int = 0
@@ -52,18 +57,20 @@ class QueueReports:
 
     def seen(self, queue: str, allocated: ResourceList) -> None:
         """What the queue's status says now."""
-        self._told[queue] = {name: str(units) for name, units in allocated.items()}
+        # Compared by value: another writer may spell the same amount differently.
+        self._told[queue] = {name: _units(name, text) for name, text in allocated.items()}
         self._stale[queue] = None
 
     def report(self, queues: Mapping[str, QueueInfo], now: float) -> list[PatchObject]:
+        self._follow(queues)
         said: list[PatchObject] = []
-        for name in _with_parents(self._stale, queues):
+        for name in sorted(self._stale):
             if self._not_before.get(name, 0.0) > now:
                 self._stale[name] = None
                 continue
             self._stale.pop(name, None)
             queue = queues.get(name)
-            wanted = self._wanted(name, queues)
+            wanted = self._wanted(name)
             told = self._told.get(name, {})
             if queue is None or wanted == told:
                 continue
@@ -89,28 +96,36 @@ class QueueReports:
     def written(self, intent_id: str) -> None:
         self._asked.pop(intent_id, None)
 
-    def _add(self, queue: str, amounts: Mapping[str, int], sign: int) -> None:
-        total = self._sums.setdefault(queue, {})
-        for name, units in amounts.items():
-            total[name] = total.get(name, 0) + sign * units
-        self._stale[queue] = None
+    def _follow(self, queues: Mapping[str, QueueInfo]) -> None:
+        """Sum up anew when the tree of queues is another."""
+        parents = {name: queue.parent for name, queue in queues.items()}
+        if parents == self._parents:
+            return
+        self._parents, self._tree = parents, QueueTree(queues)
+        self._stale.update(dict.fromkeys(self._sums))
+        self._sums.clear()
+        for queue, amounts in self._of_job.values():
+            self._add(queue, amounts, 1)
 
-    def _wanted(self, name: str, queues: Mapping[str, QueueInfo]) -> dict[str, str]:
-        total: dict[str, int] = {}
-        for other, amounts in self._sums.items():
-            if other == name or (ROOT_QUEUE in queues and name in _ancestors(other, queues)):
-                for resource, units in amounts.items():
-                    total[resource] = total.get(resource, 0) + units
+    def _add(self, queue: str, amounts: Mapping[str, int], sign: int) -> None:
+        # Without a root queue, as in Volcano, parents do not sum up.
+        path = self._tree.path(queue) if ROOT_QUEUE in self._parents else (queue,)
+        for name in path:
+            total = self._sums.setdefault(name, {})
+            for resource, units in amounts.items():
+                total[resource] = total.get(resource, 0) + sign * units
+            self._stale[name] = None
+
+    def _wanted(self, name: str) -> dict[str, int]:
         return {
-            resource: str(from_base_units(resource, units))
-            for resource, units in sorted(total.items())
-            if units
+            resource: units for resource, units in sorted(self._sums.get(name, {}).items()) if units
         }
 
     def _patch(
-        self, queue: QueueInfo, wanted: dict[str, str], told: dict[str, str], now: float
+        self, queue: QueueInfo, wanted: dict[str, int], told: dict[str, int], now: float
     ) -> PatchObject:
         gone = {name: None for name in told if name not in wanted}
+        shown = {name: str(from_base_units(name, units)) for name, units in wanted.items()}
         self._number += 1
         intent = PatchObject(
             id=intent_id(SCHEDULER, "queue", queue.name, repr(now), self._number),
@@ -121,26 +136,14 @@ class QueueReports:
             name=queue.name,
             uid=queue.uid,
             subresource="status",
-            patch=msgspec.json.encode({"status": {"allocated": {**wanted, **gone}}}),
+            patch=msgspec.json.encode({"status": {"allocated": {**shown, **gone}}}),
         )
         self._asked[intent.id] = queue.name
         return intent
 
 
-def _with_parents(names: Iterable[str], queues: Mapping[str, QueueInfo]) -> list[str]:
-    found: dict[str, None] = dict.fromkeys(names)
-    if ROOT_QUEUE in queues:
-        for name in list(found):
-            found.update(dict.fromkeys(_ancestors(name, queues)))
-    return list(found)
-
-
-def _ancestors(name: str, queues: Mapping[str, QueueInfo]) -> list[str]:
-    """From the parent up; a queue without a parent belongs to the root."""
-    found: list[str] = []
-    while name != ROOT_QUEUE and name in queues and len(found) < _DEEPEST:
-        name = queues[name].parent or ROOT_QUEUE
-        if name in found:
-            break
-        found.append(name)
-    return found
+def _units(name: str, text: QuantityText) -> int:
+    try:
+        return to_base_units(name, text)
+    except QuantityError:
+        return -1  # whatever it means, it is not what we want

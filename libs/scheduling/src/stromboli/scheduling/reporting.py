@@ -43,6 +43,8 @@ class Reporting:
     pods: PodReports = field(default_factory=PodReports)
     queues: QueueReports = field(default_factory=QueueReports)
     _incomplete_since: dict[JobKey, float] = field(default_factory=dict[JobKey, float])
+    _announced: dict[JobKey, Code] = field(default_factory=dict[JobKey, Code])
+    """For which reason a pod of the job was last said to have failed."""
     _patches: dict[str, JobKey] = field(default_factory=dict[str, JobKey])
 
     # Answers.
@@ -59,6 +61,7 @@ class Reporting:
         key = self._patches.pop(intent_id, None)
         if key is not None and key in self.cluster.jobs:
             self.cluster.jobs[key].not_written(intent_id)
+            self.cluster.standing_changed(self.cluster.jobs[key])
             return key
         return None
 
@@ -78,6 +81,8 @@ class Reporting:
     def forget(self, key: JobKey) -> None:
         self.explanations.pop(key, None)
         self._incomplete_since.pop(key, None)
+        self._announced.pop(key, None)
+        self.pods.forget(key)
 
     # One job.
 
@@ -93,7 +98,7 @@ class Reporting:
             intent = self.asking.patch_status(job, status, now)
             job.ask(status, intent.id)
             self._patches[intent.id] = job.key
-            self.cluster.note_want(job)
+            self.cluster.standing_changed(job)
             said.append(intent)
         return said, look_again
 
@@ -102,7 +107,7 @@ class Reporting:
     ) -> tuple[list[Instruction], float | None]:
         """Tell a waiting job's pods why they wait; and when to go on with that."""
         explanation = self.explanations.get(job.key)
-        if explanation is None or not job.awaited:
+        if explanation is None or not job.awaited or explanation.code is Code.GANG_INCOMPLETE:
             return [], None
         if now < explanation.since + _PATIENCE_S:
             return [], explanation.since + _PATIENCE_S
@@ -121,8 +126,14 @@ class Reporting:
             },
         )
         message = explanation.origin or fit_error(job, explanation)
-        said, more = self.pods.report(job, outlooks, message, now)
-        return list(said), now + _PORTION_S if more else None
+        patches, more = self.pods.report(job, outlooks, message, now)
+        said: list[Instruction] = [*patches]
+        origin = job.tasks.get(explanation.pod)
+        if patches and origin is not None and self._announced.get(job.key) is not explanation.code:
+            # Of all its pods that wait, one speaks for all.
+            self._announced[job.key] = explanation.code
+            said += self.announcing.failed(job, origin, message, now)
+        return said, now + _PORTION_S if more else None
 
     def _patient(
         self, key: JobKey, explanation: Explanation | None, now: float
@@ -138,7 +149,9 @@ class Reporting:
 
     def _explain(self, job: Job, explanation: Explanation | None, now: float) -> list[Instruction]:
         if explanation is None:
-            self.explanations.pop(job.key, None)
+            if self.explanations.pop(job.key, None) is not None:
+                self.pods.forget(job.key)
+                self._announced.pop(job.key, None)
             return []
         before = self.explanations.get(job.key)
         is_new = before is None or before.code is not explanation.code

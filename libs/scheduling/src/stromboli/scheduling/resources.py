@@ -6,6 +6,7 @@ names were first met, so nothing may depend on a row's number but what looks it 
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -104,6 +105,7 @@ def times(amounts: Amounts, count: int) -> Amounts:
     return tuple((name, units * count) for name, units in amounts)
 
 
+@lru_cache(maxsize=1 << 12)
 def readable(amounts: Amounts) -> str:
     """For people: `2 cpu, 4Gi memory`."""
     return ", ".join(f"{amount_text(name, units)} {name}" for name, units in amounts)

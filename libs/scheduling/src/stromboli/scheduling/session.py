@@ -39,8 +39,6 @@ class Session:
     """All of them, asleep or not."""
     contenders: dict[JobKey, Contender]
     """Jobs that may change in this cycle."""
-    wanting: Iterable[Contender]
-    """Every job that was admitted and does not hold its minimum yet."""
     make_contender: Callable[[Job], Contender]
     queue_of: Callable[[Job], str]
     """The name of a job's queue, whether that queue exists or not."""
@@ -89,6 +87,12 @@ class Session:
             plugin.opened(self)
         if self.panel.first_turn:
             self.first |= {key for key, job in self.contenders.items() if self._is_first(job)}
+
+    def join(self, contenders: Mapping[JobKey, Contender]) -> None:
+        """These take part as well."""
+        self.contenders.update(contenders)
+        if self.panel.first_turn:
+            self.first |= {key for key, job in contenders.items() if self._is_first(job)}
 
     def _is_first(self, contender: Contender) -> bool:
         return any(plugin.comes_first(contender) for plugin in self.panel.first_turn)

@@ -19,6 +19,7 @@ __all__ = [
     "PLENTY",
     "Demand",
     "dominant_share",
+    "fill",
     "room_for",
     "share",
     "shortage",
@@ -88,6 +89,13 @@ class Demand:
     """A resource that is not named has none."""
     guarantee: Mapping[str, int]
 
+    def wanted(self, resource: str) -> int:
+        return min(self.request.get(resource, 0), self.limit.get(resource, PLENTY))
+
+    def satisfied(self, resource: str) -> int:
+        """What it has if nobody has to do with less."""
+        return max(self.wanted(resource), self.guarantee.get(resource, 0))
+
 
 def water_fill(total: Mapping[str, int], demands: Sequence[Demand]) -> list[dict[str, int]]:
     """What each queue deserves of each resource, in the order of `demands`.
@@ -95,14 +103,9 @@ def water_fill(total: Mapping[str, int], demands: Sequence[Demand]) -> list[dict
     Never more than it requests or may have, but at least its guarantee. Among equals the last
     unit goes by position, so give the queues in an order of their own, such as by name.
     """
-    weights = [demand.weight for demand in demands]
     deserved: list[dict[str, int]] = [{} for _ in demands]
-    for name in _names(total, demands) if demands else ():
-        wanted = [
-            min(demand.request.get(name, 0), demand.limit.get(name, PLENTY)) for demand in demands
-        ]
-        guarantee = [demand.guarantee.get(name, 0) for demand in demands]
-        parts = _fill(total.get(name, 0), weights, wanted, guarantee)
+    for name in _names(total, demands):
+        parts = fill(name, total.get(name, 0), demands)
         for found, units in zip(deserved, parts, strict=True):
             if units:
                 found[name] = units
@@ -117,10 +120,19 @@ def _names(total: Mapping[str, int], demands: Sequence[Demand]) -> list[str]:
     return list(names)
 
 
+def fill(resource: str, total: int, demands: Sequence[Demand]) -> list[int]:
+    """One resource, in the order of `demands`."""
+    weights = [demand.weight for demand in demands]
+    wanted = [demand.wanted(resource) for demand in demands]
+    guarantee = [demand.guarantee.get(resource, 0) for demand in demands]
+    satisfied = list(map(max, wanted, guarantee))
+    return satisfied if sum(satisfied) <= total else _fill(total, weights, wanted, guarantee)
+
+
 def _fill(
     total: int, weights: Sequence[int], wanted: Sequence[int], guarantee: Sequence[int]
 ) -> list[int]:
-    """One resource.
+    """Somebody has to do with less.
 
     In Volcano every queue that lacks any resource takes part in every round of every resource
     and hands back what it can't take; rounds go on until what is left is too little to count.
@@ -128,9 +140,6 @@ def _fill(
     by its guarantee in the first round has so much more. Here the level is found as a fraction
     of whole numbers, in at most as many steps as there are queues.
     """
-    satisfied = list(map(max, wanted, guarantee))
-    if sum(satisfied) <= total:
-        return satisfied
     whole = sum(weights)
     # The first round: everybody takes part, also those who want nothing of this resource.
     parts = [

@@ -71,7 +71,7 @@ def condition_of(conditions: Iterable[PodGroupCondition], type_: str) -> PodGrou
 
 def is_ready(job: Job) -> bool:
     """Whether the gang's minimum is met by pods that have a place or have finished."""
-    return job.count(*READY) >= job.min_member and all(
+    return job.ready >= job.min_member and all(
         job.count(*READY, role=role) >= least for role, least in job.role_minimums.items()
     )
 
@@ -111,7 +111,7 @@ def _histogram(counts: dict[str, int]) -> str:
 
 def _unschedulable(job: Job, explanation: Explanation) -> PodGroupCondition:
     if job.tasks:
-        missing = max(0, job.min_member - job.count(*READY) - explanation.schedulable)
+        missing = max(0, job.min_member - job.ready - explanation.schedulable)
         said = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: "
         said += fit_error(job, explanation)
         said = f"{said.rstrip('.')}. {explanation.text}"

@@ -6,7 +6,7 @@ pods that are ending) stays in the trial: it holds its room until the cycle ends
 anew in the next one. Room that an eviction leaves is room later, never now.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -87,7 +87,7 @@ class Trial:
         self._free(eviction, -1)
 
     @contextmanager
-    def without(self, placement: Placement) -> Iterator[None]:
+    def without(self, placement: Placement) -> Generator[None]:
         """As if this one placement had not been made, for a moment."""
         self._count(placement, -1)
         try:

@@ -5,6 +5,7 @@ when the gateway was killed between applying it and saying so.
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,7 +26,9 @@ from stromboli.gateway.attempts import refusal_of, until_final
 from stromboli.gateway.deadlines import Permit
 from stromboli.gateway.generating import not_generated, secret_manifest
 from stromboli.gateway.json_patches import Operation, holds
+from stromboli.gateway.published import Key
 from stromboli.gateway.refusals import Refusal
+from stromboli.gateway.restoring import needs_restoring, restored, sources_of
 from stromboli.kube import wire
 from stromboli.kube.client import KubeClient
 from stromboli.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
@@ -71,10 +74,14 @@ class Applier:
 
     kube: KubeClient
     rng: random.Random
+    version_of: Callable[[str, Key, str], str]
+    """The version that our own watch has shown of the object of this kind, key and uid."""
 
     async def apply(self, intent: SingleIntent, permit: Permit) -> Done | Refusal:
         kind = kinds.by_token(intent.kind)
         match intent:
+            case CreateObject() if needs_restoring(intent):
+                return await self._create_restored(kind, intent, permit)
             case CreateObject():
                 return await self._create(kind, intent, intent.manifest, permit)
             case GenerateSecret():
@@ -108,6 +115,26 @@ class Applier:
             what = f"{intent.owner_kind} {intent.namespace}/{intent.owner_name}"
             return Refusal(Reason.NOT_FOUND, f"its owner {what} does not exist")
         manifest = await secret_manifest(intent, owner)
+        if isinstance(manifest, Refusal):
+            return manifest
+        return await self._create(kind, intent, manifest, permit)
+
+    async def _create_restored(
+        self, kind: Kind[Any], intent: CreateObject, permit: Permit
+    ) -> Done | Refusal:
+        """Create a job with the secrets of the template that it is made from."""
+        sources: list[bytes | msgspec.Raw] = []
+        for source, name, uid in sources_of(intent):
+            found = await until_final(
+                lambda limit_s, source=source, name=name: self.kube.get_or_none(
+                    source, intent.namespace, name, timeout_s=limit_s
+                ),
+                permit,
+                self.rng,
+            )
+            if found is not None and uid in {"", _existing.decode(found).metadata.uid}:
+                sources.append(found)
+        manifest = restored(intent, sources)
         if isinstance(manifest, Refusal):
             return manifest
         return await self._create(kind, intent, manifest, permit)
@@ -154,13 +181,15 @@ class Applier:
         return Done(uid=found.uid, resource_version=found.resource_version, already=True)
 
     async def _patch(self, kind: Kind[Any], intent: PatchObject, permit: Permit) -> Done | Refusal:
-        while True:
-            version = ""
-            if _ignores_uid(kind, intent):
+        version = ""
+        if _ignores_uid(kind, intent):
+            version = self.version_of(kind.token, (intent.namespace, intent.name), intent.uid)
+            if not version:
                 found = await self._fetch(kind, intent.namespace, intent.name, permit)
                 if found is None or found.uid != intent.uid:
                     return _is_another(intent)
                 version = found.resource_version
+        while True:
             body = with_uid(intent, version)
             try:
                 written = await until_final(
@@ -185,7 +214,9 @@ class Applier:
                 if raw is None or found is None or found.uid != intent.uid:
                     return _is_another(intent)
                 if version and isinstance(error, Conflict):
-                    continue  # somebody else wrote between our look and our patch
+                    # Somebody else wrote between our look and our patch.
+                    version = found.resource_version
+                    continue
                 if _is_done(intent, raw):
                     return Done(
                         uid=found.uid, resource_version=found.resource_version, already=True
@@ -273,7 +304,8 @@ class Applier:
 def _ignores_uid(kind: Kind[Any], intent: PatchObject) -> bool:
     """The API server drops a uid from a status patch of a custom resource and applies it.
 
-    Such a patch is tied to its object by a resourceVersion that we have just read.
+    Such a patch is tied to its object by a resourceVersion that this object once had: the
+    server refuses it on any other, and no other object ever has the same one.
     """
     is_custom = kind.group.endswith(".volcano.sh")
     return is_custom and bool(intent.subresource) and intent.patch_type is not PatchType.JSON

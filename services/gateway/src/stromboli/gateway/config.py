@@ -1,9 +1,11 @@
 """What can be set about a gateway."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
+from stromboli.api.wellknown import SCHEDULER_NAME
+from stromboli.gateway.webhooks import Place
 from stromboli.runtime.bus.connection import BusSettings
 from stromboli.runtime.health import HealthSettings
 from stromboli.runtime.logs import LogSettings
@@ -30,11 +32,76 @@ class KubeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = Duration(1800)
 
 
+class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How API servers are led to admission, and the certificates that make them trust it."""
+
+    mode: Annotated[
+        Literal["off", "keep", "remove"],
+        msgspec.Meta(description="keep the webhook configurations, remove them, or mind neither"),
+    ] = "off"
+    url: Annotated[
+        str, msgspec.Meta(description="https://host:port of admission, where it has no service")
+    ] = ""
+    service: Annotated[str, msgspec.Meta(description="the service in front of admission")] = (
+        "stromboli-admission"
+    )
+    port: Annotated[int, msgspec.Meta(description="the service's port", ge=1, le=65535)] = 443
+    namespace: Annotated[
+        str, msgspec.Meta(description="Stromboli's own; what is in it is never reviewed")
+    ] = "stromboli-system"
+    secret: Annotated[
+        str, msgspec.Meta(description="Secret for the certificate; its authority's ends -authority")
+    ] = "stromboli-admission"  # noqa: S105 (the name of a Secret)
+    folder: Annotated[
+        str, msgspec.Meta(description="folder for the certificates, instead of Secrets")
+    ] = ""
+    ca_file: Annotated[
+        str, msgspec.Meta(description="PEM of the authorities to trust: no certificate is made")
+    ] = ""
+    authority_life: Annotated[
+        Duration, msgspec.Meta(description="life of the authority; replaced when a third is left")
+    ] = Duration(3 * 365 * 86400)
+    certificate_life: Annotated[
+        Duration, msgspec.Meta(description="life of a certificate; replaced when a third is left")
+    ] = Duration(90 * 86400)
+    settle: Annotated[
+        Duration, msgspec.Meta(description="a new authority is trusted for so long before it signs")
+    ] = Duration(60)
+    overlap: Annotated[
+        Duration, msgspec.Meta(description="a former authority stays trusted for so long after")
+    ] = Duration(3600)
+    look_every: Annotated[
+        Duration, msgspec.Meta(description="how often the certificates' ages are looked at")
+    ] = Duration(5)
+    compare_every: Annotated[
+        Duration, msgspec.Meta(description="how often the configurations are put right again")
+    ] = Duration(60)
+    timeout: Annotated[
+        int, msgspec.Meta(description="seconds an API server waits for a review", ge=1, le=5)
+    ] = 5
+    scheduler_names: Annotated[
+        str, msgspec.Meta(description="only pods for these schedulers are reviewed, by commas")
+    ] = SCHEDULER_NAME
+    every_pod: Annotated[
+        bool,
+        msgspec.Meta(description="review all pods: for resource groups that choose by namespace"),
+    ] = False
+
+    @property
+    def place(self) -> Place:
+        return Place(url=self.url, service=self.service, namespace=self.namespace, port=self.port)
+
+    @property
+    def schedulers(self) -> tuple[str, ...]:
+        return tuple(name for part in self.scheduler_names.split(",") if (name := part.strip()))
+
+
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of `stromboli-gateway`."""
 
     bus: BusSettings = BusSettings()
     kube: KubeSettings = KubeSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     health: HealthSettings = HealthSettings(port=8081)
     log: LogSettings = LogSettings()
     lease_life: Annotated[

@@ -192,7 +192,12 @@ class KindFeed:
         seen = self._published.seen_version(self.kind.token, observed.key)
         if self._place_keys is not None or int(observed.resource_version) >= seen:
             self._places.seen(self.kind.token, observed.key, raw)
-        self._published.saw(self.kind.token, observed.key, observed.resource_version)
+        self._published.saw(
+            self.kind.token,
+            observed.key,
+            uid=observed.uid,
+            resource_version=observed.resource_version,
+        )
         for fact in self._difference.seen(observed, cause):
             await self._writer.write(fact)
 

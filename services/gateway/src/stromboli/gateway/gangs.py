@@ -15,7 +15,7 @@ from stromboli.api import kinds
 from stromboli.contracts.intents import BindGang, PodBinding
 from stromboli.contracts.outcomes import PodBound, Reason
 from stromboli.gateway.attempts import Expired, refusal_of, until_final
-from stromboli.gateway.deadlines import Permit
+from stromboli.gateway.deadlines import NoLongerLeading, Permit
 from stromboli.gateway.placing import Places, PodPlace, read_place
 from stromboli.gateway.refusals import Refusal
 from stromboli.kube.client import KubeClient
@@ -50,11 +50,16 @@ class GangBinder:
         slots = asyncio.Semaphore(_AT_ONCE)
         results: list[tuple[BindGang, list[PodBound]]] = []
         for part in parts:
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self._bind_one(part.namespace, bind, permit, slots))
-                    for bind in part.binds
-                ]
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [
+                        group.create_task(self._bind_one(part.namespace, bind, permit, slots))
+                        for bind in part.binds
+                    ]
+            except ExceptionGroup as problems:
+                # One stands for all: whoever called knows what a lost lease means, not a group.
+                lost, others = problems.split(NoLongerLeading)
+                raise (lost or others or problems).exceptions[0] from problems
             results.append((part, [task.result() for task in tasks]))
         return results
 

@@ -11,8 +11,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    load_pem_private_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
 
 from stromboli.api import kinds
 from stromboli.api.errors import UnknownKind
@@ -27,6 +33,7 @@ _RECIPES: Final = (SSH_KEY_PAIR,)
 
 _RSA_BITS: Final = 2048
 _RSA_EXPONENT: Final = 65537
+_OPENSSH: Final = b"BEGIN OPENSSH PRIVATE KEY"
 
 
 class _Spec(msgspec.Struct):
@@ -70,6 +77,12 @@ async def secret_manifest(intent: GenerateSecret, owner: bytes | msgspec.Raw) ->
         )
     arguments = (found.spec.plugins or {}).get("ssh") or []
     given = _given_pair(arguments)
+    unusable = None if given is None else await asyncio.to_thread(_unusable, *given)
+    if unusable is not None:
+        return Refusal(
+            Reason.INVALID,
+            f"the key pair in spec.plugins.ssh of {intent.owner_name} can't be used: {unusable}",
+        )
     # Making a key takes tens of milliseconds; nothing else may wait for it.
     private, public = given or await asyncio.to_thread(_new_pair)
     files = {
@@ -119,6 +132,32 @@ def _given_pair(arguments: Sequence[str]) -> tuple[bytes, bytes] | None:
     private = _value_of("ssh-private-key", arguments)
     public = _value_of("ssh-public-key", arguments)
     return (private.encode(), public.encode()) if private and public else None
+
+
+def _unusable(private: bytes, public: bytes) -> str | None:
+    """Why nobody could log in with this pair, in words that repeat nothing of it."""
+    load = load_ssh_private_key if _OPENSSH in private else load_pem_private_key
+    try:
+        load(private, password=None)
+    except TypeError:
+        return "the private key is encrypted, and no pod can type a passphrase; give it without one"
+    except ValueError:
+        return (
+            "the private key can't be read; expected the text of a file such as id_rsa, from"
+            " -----BEGIN to -----END, with its line breaks"
+        )
+    except UnsupportedAlgorithm:
+        pass  # we don't know it, but the ssh in the pods may
+    try:
+        load_ssh_public_key(public.strip())
+    except ValueError:
+        return (
+            "the public key can't be read; expected the one line of a file such as id_rsa.pub:"
+            " ssh-rsa AAAA…"
+        )
+    except UnsupportedAlgorithm:
+        pass
+    return None
 
 
 def _value_of(flag: str, arguments: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ from stromboli.contracts.outcomes import (
     PodBound,
     Reason,
     Refused,
+    refused,
 )
 from stromboli.contracts.subjects import CLUSTER
 from stromboli.gateway.applying import Applier, Done, SingleIntent
@@ -245,6 +246,10 @@ class IntentHandling:
         if permit.expired:
             return Refusal(Reason.EXPIRED, f"it arrived {-permit.remaining_s:.1f} s too late")
         lowest = await self.fences.epoch_of(delivery.partition, intent.service, intent.shard)
+        if lowest is None:
+            if isinstance(intent, Fence):
+                return None
+            return Refusal(Reason.FENCED, "the fence of this partition can't be read: fence anew")
         if intent.epoch < lowest:
             return Refusal(
                 Reason.FENCED, f"epoch {intent.epoch} was replaced by {lowest}: decide no more"
@@ -263,7 +268,7 @@ class IntentHandling:
                 raise PartitionLost
         message = f"no gateway knew the type {unknown.tag!r} until it expired"
         await self.office.put_aside(delivery.source, message)
-        refused = Refused(
+        answer = Refused(
             intent_id=envelope.id,
             service=envelope.service,
             shard=envelope.shard,
@@ -275,24 +280,9 @@ class IntentHandling:
             reason=Reason.UNKNOWN_TYPE,
             message=message,
         )
-        await self._store(refused)
+        await self._store(answer)
 
     async def _refuse(self, intent: AnyIntent, refusal: Refusal) -> None:
-        named = not isinstance(intent, Fence)
-        refused = Refused(
-            intent_id=intent.id,
-            service=intent.service,
-            shard=intent.shard,
-            verb=intent.verb,
-            kind=intent.kind,
-            key=intent.key,
-            at=self._now(),
-            cause=intent.id,
-            namespace=intent.namespace if named else "",
-            name=intent.name if named else "",
-            reason=refusal.reason,
-            message=refusal.message,
-        )
         log.info(
             "intent.refused",
             key=intent.key,
@@ -301,7 +291,8 @@ class IntentHandling:
             reason=str(refusal.reason),
             message=refusal.message,
         )
-        await self._publish(intent, refused)
+        answer = refused(intent, refusal.reason, refusal.message, at=self._now())
+        await self._publish(intent, answer)
 
     async def _publish(self, intent: AnyIntent, outcome: AnyOutcome) -> None:
         await self._store(outcome)

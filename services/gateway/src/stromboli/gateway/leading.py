@@ -10,7 +10,7 @@ import random
 from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stromboli.api import kinds
 from stromboli.api.kinds import Kind
@@ -41,6 +41,9 @@ from stromboli.runtime.bus.streams import reconcile
 from stromboli.runtime.clock import Clock
 from stromboli.runtime.logs import get_logger
 
+if TYPE_CHECKING:
+    from stromboli.gateway.registering import Registering
+
 log = get_logger(__name__)
 
 WATCHED: tuple[Kind[Any], ...] = tuple(
@@ -49,10 +52,20 @@ WATCHED: tuple[Kind[Any], ...] = tuple(
         "namespace",
         "node",
         "priorityclass",
+        "resourcequota",
+        "poddisruptionbudget",
         "queue",
         "vcjob",
         "vcpodgroup",
+        "vccronjob",
+        "jobflow",
+        "jobtemplate",
         "command",
+        "replicaset",
+        "statefulset",
+        "daemonset",
+        "k8sjob",
+        "persistentvolumeclaim",
         "pod",
     )
 )
@@ -92,6 +105,7 @@ class Gateway:
     journal: Journal = field(init=False)
     feeds: dict[str, KindFeed] = field(default_factory=dict)
     lease: Lease | None = None
+    registering: "Registering | None" = None
     _streams_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _rubbish: deque[Unreadable] = field(default_factory=lambda: deque(maxlen=_RUBBISH_KEPT))
     _rubbish_found: asyncio.Event = field(default_factory=asyncio.Event)
@@ -121,7 +135,9 @@ class Gateway:
             if (marker := self.published.markers.get(kind.token)) is None
             or marker.incarnation != incarnation
         ]
-        return f"kinds not listed yet: {', '.join(missing)}" if missing else None
+        if missing:
+            return f"kinds not listed yet: {', '.join(missing)}"
+        return None if self.registering is None else self.registering.problem or None
 
     def _compare_again(self, kind: str) -> None:
         """Somebody else wrote to STATE: compare the whole kind with the API server."""
@@ -233,6 +249,9 @@ class Gateway:
             compare_again=self._compare_again,
         )
         group.create_task(writer.run(), name="fact writer")
+        if self.settings.webhooks.mode != "off":
+            self.registering = self._registering(lease)
+            group.create_task(self.registering.run(), name="webhooks")
         self.feeds = {kind.token: self._feed(kind, writer, own_writes, places) for kind in WATCHED}
         for token, feed in self.feeds.items():
             group.create_task(feed.run(), name=f"feed {token}")
@@ -240,9 +259,9 @@ class Gateway:
             self.publisher,
             self.clock,
             self.office,
-            Applier(self.kube, self.rng),
+            Applier(self.kube, self.rng, self.published.version_of),
             GangBinder(self.kube, places, self.rng),
-            FenceBook(self.jetstream, self.publisher),
+            FenceBook(self.jetstream, self.publisher, self.office),
             self.ended,
             self.published,
             own_writes,
@@ -252,6 +271,14 @@ class Gateway:
         owner = f"{lease.epoch.revision}"
         intake = IntentIntake(self.connection, self.clock, handling, owner=owner)
         group.create_task(intake.run(), name="intents")
+
+    def _registering(self, lease: Lease) -> "Registering":
+        # The rules name the webhooks; who registers none does not load them.
+        from stromboli.gateway.registering import Registering
+
+        return Registering(
+            self.settings.webhooks, self.kube, self.clock, may_write=lambda: lease.held
+        )
 
     def _feed(
         self, kind: Kind[Any], writer: FactWriter, own_writes: OwnWrites, places: Places

@@ -26,6 +26,7 @@ from stromboli.runtime.bus.reader import LogMessage, LogPosition
 
 Key = tuple[str, str]
 _UNREADABLE = b"unreadable"
+_NEVER_SEEN = (0, "")
 
 
 def digest(projection: bytes) -> bytes:
@@ -56,7 +57,7 @@ class Published:
         self._rubbish = rubbish
         self._objects: dict[str, dict[Key, Standing]] = {}
         self._planned: dict[str, dict[Key, Standing]] = {}
-        self._seen: dict[str, dict[Key, int]] = {}
+        self._seen: dict[str, dict[Key, tuple[int, str]]] = {}
         self._other: dict[str, int] = {}
         self._in_flight: set[str] = set()
         self.markers: dict[str, KindSynced] = {}
@@ -86,13 +87,21 @@ class Published:
         """Is a fact about this object on its way?"""
         return key in self._planned.get(kind, {})
 
-    def saw(self, kind: str, key: Key, resource_version: str) -> None:
+    def saw(self, kind: str, key: Key, *, uid: str, resource_version: str) -> None:
         """The watch has shown this version, whether or not it made a fact."""
         seen = self._seen.setdefault(kind, {})
-        seen[key] = max(seen.get(key, 0), int(resource_version))
+        seen[key] = max(seen.get(key, _NEVER_SEEN), (int(resource_version), uid))
 
     def seen_version(self, kind: str, key: Key) -> int:
-        return self._seen.get(kind, {}).get(key, 0)
+        return self._seen.get(kind, {}).get(key, _NEVER_SEEN)[0]
+
+    def version_of(self, kind: str, key: Key, uid: str) -> str:
+        """The newest version of this very object that our own watch has shown, or nothing.
+
+        Nothing of it comes from STATE, so it was the API server's word in this turn.
+        """
+        version, seen_uid = self._seen.get(kind, {}).get(key, _NEVER_SEEN)
+        return str(version) if version and seen_uid == uid else ""
 
     def living(self, kind: str) -> Iterator[Key]:
         """Objects that STATE says, or is about to say, exist."""

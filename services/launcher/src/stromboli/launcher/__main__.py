@@ -18,7 +18,7 @@ from stromboli.launcher.demo import demonstrate
 from stromboli.launcher.errors import LauncherError
 from stromboli.launcher.folder import Folder, Installation, Running, is_alive
 from stromboli.launcher.options import Options, find_crds, find_examples
-from stromboli.launcher.plan import is_ready, kubeconfig_of, nats_url, plan
+from stromboli.launcher.plan import is_ready, kubeconfig_of, nats_url, plan, services_of
 from stromboli.launcher.supervisor import Supervisor
 from stromboli.runtime.errors import NatsServerNotFound
 
@@ -52,6 +52,13 @@ def up(
         Path | None, Parameter(help="A real cluster instead of the embedded API server.")
     ] = None,
     nats: Annotated[str, Parameter(help="URL of a NATS server instead of the embedded one.")] = "",
+    admission: Annotated[
+        bool | None,
+        Parameter(
+            help="Check and default jobs before they are stored. With --kubeconfig it is off "
+            "unless asked for: that API server must reach this machine's 127.0.0.1.",
+        ),
+    ] = None,
 ) -> int:
     """Run everything until Ctrl-C. A second start on the same folder goes on where it was."""
     options = Options(
@@ -61,6 +68,7 @@ def up(
         rules=str(rules.resolve()) if rules else "",
         kubeconfig=str(kubeconfig.resolve()) if kubeconfig else "",
         nats=nats,
+        admission=kubeconfig is None if admission is None else admission,
     )
     return _guarded(_up(Folder(folder.resolve()), options))
 
@@ -157,14 +165,16 @@ async def _up(folder: Folder, options: Options) -> int:
 
 def _show(console: Console, folder: Folder, installation: Installation, options: Options) -> None:
     pages = "  ".join(
-        f"http://127.0.0.1:{installation.ports[name]}/metrics"
-        for name in ("gateway", "controllers", "scheduler")
+        f"http://127.0.0.1:{installation.ports[name]}/metrics" for name in services_of(options)
     )
     users = "" if options.nats else f"  (users: {folder.root / 'passwords'})"
     lines = {
         "kubeconfig": f"export KUBECONFIG={kubeconfig_of(folder, options)}",
         "try": "kubectl get nodes,queues.scheduling.volcano.sh",
         "NATS": f"{nats_url(installation, options)}{users}",
+        "admission": f"https://127.0.0.1:{installation.ports['webhooks']}"
+        if options.admission
+        else "off: jobs are stored as they come, without defaults and checks (--admission)",
         "metrics": pages,
         "logs": str(folder.root / "logs"),
         "stop": "Ctrl-C",

@@ -7,9 +7,11 @@ killed. What is shown is checked: the exit code is 0 only if it was as it should
 import asyncio
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import yaml
 from rich.console import Console, Group
@@ -18,13 +20,17 @@ from rich.table import Table
 from rich.text import Text
 
 from stromboli.api import kinds
+from stromboli.api.wellknown import TASK_SPEC
+from stromboli.contracts.permissions import OPERATOR
 from stromboli.kube import KubeAccess, KubeClient
 from stromboli.launcher.folder import Folder
 from stromboli.launcher.options import Options
-from stromboli.launcher.plan import plan
+from stromboli.launcher.plan import nats_url, plan, services_of
 from stromboli.launcher.supervisor import Supervisor
-from stromboli.launcher.watching import STEPS, JobStory, JobWatcher
+from stromboli.launcher.watching import STEPS, HistoryWatcher, JobStory, JobWatcher
+from stromboli.runtime.bus.connection import BusSettings
 from stromboli.runtime.logs import LogLevel, LogSettings, configure
+from stromboli.runtime.redaction import Secret
 
 _NAMESPACE = "default"
 _DEADLINE_S = 45.0
@@ -47,7 +53,8 @@ async def demonstrate(crds: str, examples: Path) -> int:
         folder = Folder(Path(scratch))
         options = Options(crds=crds, nodes="3", rules=str(examples / "rules.yaml"))
         supervisor = Supervisor(folder, said.append)
-        planned = plan(folder, folder.open(), options)
+        folder.open()
+        planned = plan(folder, folder.installation, options)
         names = ", ".join(one.name for one in planned)
         try:
             with console.status(f"starting {names}"):
@@ -55,17 +62,22 @@ async def demonstrate(crds: str, examples: Path) -> int:
             console.print(f"[bold]{len(planned)} processes are up:[/] {names}")
             async with KubeClient.connect(KubeAccess(kubeconfig=str(folder.kubeconfig))) as kube:
                 watcher = JobWatcher(kube)
-                watching = asyncio.create_task(watcher.run())
+                history = HistoryWatcher(watcher, _as_operator(folder, options))
+                watching = {
+                    asyncio.create_task(watcher.run()),
+                    asyncio.create_task(history.run()),
+                }
                 try:
                     await _show(console, kube, watcher, supervisor, said=said, examples=examples)
                 finally:
-                    watching.cancel()
-                    await asyncio.wait({watching})
+                    for task in watching:
+                        task.cancel()
+                    await asyncio.wait(watching)
             _check(watcher)
             console.print(_times(watcher))
         except NotAsItShouldBe as problem:
             console.print(f"[bold red]not as it should be:[/] {problem}", soft_wrap=True)
-            for name in ("gateway", "controllers", "scheduler"):
+            for name in services_of(options):
                 tail = folder.log(name).read_text(errors="replace").splitlines()[-5:]
                 console.print(f"[dim]{name}:[/]", *tail, sep="\n  ", markup=False, soft_wrap=True)
             return 1
@@ -75,6 +87,14 @@ async def demonstrate(crds: str, examples: Path) -> int:
     took = time.monotonic() - started
     console.print(f"[bold green]All was as it should be.[/] It took {took:.0f} s.")
     return 0
+
+
+def _as_operator(folder: Folder, options: Options) -> BusSettings:
+    """Who may read the history of jobs."""
+    password = folder.password_file(OPERATOR).read_text().strip()
+    return BusSettings(
+        url=nats_url(folder.installation, options), user=OPERATOR, password=Secret(password)
+    )
 
 
 async def _show(
@@ -88,12 +108,14 @@ async def _show(
 ) -> None:
     for name in _FILES:
         manifest = yaml.safe_load((examples / name).read_text())
+        watcher.story(manifest["metadata"]["name"]).at["submitted"] = time.time()
         await kube.create(kinds.VC_JOB, _NAMESPACE, manifest, field_manager="demo")
     with Live(console=console, refresh_per_second=8, transient=False) as live:
 
         def draw() -> None:
             news = Text("\n".join(said), style="yellow")
-            live.update(Group(_jobs(watcher), _why(watcher), news, Text()))
+            tables = (_jobs(watcher), Text(), _pods(watcher), Text(), _queues(watcher), Text())
+            live.update(Group(*tables, _why(watcher), news, Text()))
 
         await _until(
             lambda: all("running" in watcher.story(name).at for name in _COMPLETE),
@@ -104,7 +126,8 @@ async def _show(
         supervisor.kill("gateway")
         await _until(
             lambda: (
-                all("ended" in watcher.story(name).at for name in _COMPLETE)
+                all("completed" in watcher.story(name).at for name in _COMPLETE)
+                and all("reviewed" in watcher.story(name).at for name in _COMPLETE)
                 and bool(watcher.story(_PENDING).reason)
             ),
             "two jobs are complete and the third knows why it waits",
@@ -133,16 +156,53 @@ def _check(watcher: JobWatcher) -> None:
         raise NotAsItShouldBe(f"{_PENDING} is {phase}, not Pending")
 
 
-def _jobs(watcher: JobWatcher) -> Table:
+def _table(texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("JOB", "PHASE"):
+    for heading in texts:
         table.add_column(heading, no_wrap=True)
-    for heading in ("MIN", "PENDING", "RUNNING", "SUCCEEDED"):
+    for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _jobs(watcher: JobWatcher) -> Table:
+    table = _table(("JOB", "PHASE"), ("MIN", "PENDING", "RUNNING", "SUCCEEDED"))
     for name in (*_COMPLETE, _PENDING):
         story = watcher.story(name)
         if story.job is not None:
             table.add_row(name, story.phase or "-", *_counts(story))
+    return table
+
+
+def _pods(watcher: JobWatcher) -> Table:
+    """One line per task of a job; what is gone has its last phase, and an end in it."""
+    table = _table(("PODS", "NODES", "PHASE"))
+    for name in (*_COMPLETE, _PENDING):
+        story = watcher.story(name)
+        tasks: dict[str, list[Any]] = {}
+        for pod in story.pods.values():
+            tasks.setdefault(pod.metadata.labels.get(TASK_SPEC, ""), []).append(pod)
+        for task, pods in sorted(tasks.items()):
+            nodes = sorted({pod.spec.node_name for pod in pods if pod.spec.node_name})
+            phases = Counter(pod.status.phase or "Pending" for pod in pods)
+            shown = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
+            table.add_row(f"{name}-{task}", " ".join(nodes) or "-", shown)
+        if story.deleted_while:
+            ended = Counter(story.deleted_while.values())
+            shown = ", ".join(f"{count} deleted while {phase}" for phase, count in ended.items())
+            table.add_row(name, "-", shown)
+    return table
+
+
+def _queues(watcher: JobWatcher) -> Table:
+    """How many jobs of each queue wait, run and are done."""
+    phases = ("Pending", "Running", "Completed")
+    table = _table(("QUEUE", "STATE"), tuple(f"JOBS {phase.upper()}" for phase in phases))
+    jobs = [story.job for story in watcher.stories.values() if story.job is not None]
+    for name, queue in sorted(watcher.queues.items()):
+        found = Counter(job.status.state.phase for job in jobs if job.spec.queue == name)
+        counts = (str(found[phase]) for phase in phases)
+        table.add_row(name, queue.status.state or "Open", *counts)
     return table
 
 

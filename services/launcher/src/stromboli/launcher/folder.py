@@ -19,7 +19,8 @@ from stromboli.launcher.options import Options
 _HOST = "127.0.0.1"
 
 
-_LISTENING = ("nats", "api", "gateway", "controllers", "scheduler", "admission")
+_LISTENING = ("nats", "api", "gateway", "controllers", "scheduler", "admission", "webhooks")
+"""Who needs a port. Admission has two: `admission` is its health page, `webhooks` its HTTPS."""
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +59,11 @@ class Folder:
     @property
     def api_data(self) -> Path:
         return self.root / "api"
+
+    @property
+    def certificates(self) -> Path:
+        """What the gateway makes and admission serves with."""
+        return self.root / "certificates"
 
     def log(self, name: str) -> Path:
         return self.root / "logs" / f"{name}.log"
@@ -101,10 +107,13 @@ class Folder:
             installation = self.installation
             self._check_ports(installation)
         else:
-            ports = _free_ports(len(_LISTENING))
-            installation = Installation(
-                ports=dict(zip(_LISTENING, ports, strict=True)),
-                passwords=new_passwords(),
+            installation = Installation(ports={}, passwords=new_passwords())
+        # Also those that a folder of an older version does not have yet.
+        missing = [name for name in _LISTENING if name not in installation.ports]
+        if missing:
+            found = dict(zip(missing, _free_ports(len(missing)), strict=True))
+            installation = msgspec.structs.replace(
+                installation, ports={**installation.ports, **found}
             )
             write_private(chosen, msgspec.json.format(msgspec.json.encode(installation)))
         for service, password in installation.passwords.items():

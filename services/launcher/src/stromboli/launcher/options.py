@@ -20,6 +20,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A real cluster instead of the embedded API server and its nodes."""
     nats: str = ""
     """A NATS server instead of the embedded one; without users and passwords."""
+    admission: bool = True
+    """Whether jobs are defaulted and checked before they are stored."""
 
 
 def find_crds(given: Path | None) -> str:

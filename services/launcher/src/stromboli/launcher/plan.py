@@ -16,6 +16,8 @@ from stromboli.launcher.options import Options
 from stromboli.runtime.embedded_nats import find_nats_server
 
 _HOST = "127.0.0.1"
+_BESIDE = frozenset({"admission", "scheduler"})
+"""Admission waits for the gateway's certificates, the scheduler for nobody's but its facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Planned:
     ready_url: str = ""
     ready_file: Path | None = None
     ready_port: int = 0
+    beside: bool = False
+    """Started together with the one before it, which it waits for by itself."""
 
 
 def nats_url(installation: Installation, options: Options) -> str:
@@ -45,11 +49,18 @@ def plan(folder: Folder, installation: Installation, options: Options) -> list[P
         planned.append(_nats(folder, installation))
     if not options.kubeconfig:
         planned += [_api(folder, installation, options), _kubelets(folder, options)]
-    planned += [
-        _service(name, folder, installation, options)
-        for name in ("gateway", "controllers", "scheduler")
-    ]
+    planned += [_service(name, folder, installation, options) for name in services_of(options)]
     return planned
+
+
+def services_of(options: Options) -> tuple[str, ...]:
+    """Our own services, in the order in which they start.
+
+    The gateway makes the certificates that admission waits for, and admission answers before
+    the controllers make their first object.
+    """
+    admission = ("admission",) if options.admission else ()
+    return ("gateway", *admission, "controllers", "scheduler")
 
 
 def _nats(folder: Folder, installation: Installation) -> Planned:
@@ -63,6 +74,7 @@ def _api(folder: Folder, installation: Installation, options: Options) -> Planne
         *("--data-dir", str(folder.api_data)),
         *("--listen", f"{_HOST}:{installation.ports['api']}"),
         *("--kubeconfig-out", str(folder.kubeconfig)),
+        *("--audit-log", str(folder.root / "audit.log")),
     ]
     if options.crds:
         argv += ["--crds", options.crds]
@@ -92,10 +104,33 @@ def _service(name: str, folder: Folder, installation: Installation, options: Opt
     if not options.nats:
         env[f"{prefix}_BUS__USER"] = name
         env[f"{prefix}_BUS__PASSWORD_FILE"] = str(folder.password_file(name))
-    if name == "gateway":
+    if name in {"gateway", "admission"}:
         env[f"{prefix}_KUBE__KUBECONFIG"] = kubeconfig_of(folder, options)
+    if name == "gateway":
+        env |= _webhooks(prefix, folder, installation, options)
+    if name == "admission":
+        env |= {
+            f"{prefix}_HTTPS__PORT": str(installation.ports["webhooks"]),
+            f"{prefix}_HTTPS__CERTIFICATE": str(folder.certificates / "tls.crt"),
+            f"{prefix}_HTTPS__KEY": str(folder.certificates / "tls.key"),
+        }
     argv = (sys.executable, "-m", f"stromboli.{name}")
-    return Planned(name, argv, env, ready_url=f"http://{_HOST}:{port}/readyz")
+    beside = name in _BESIDE
+    return Planned(name, argv, env, ready_url=f"http://{_HOST}:{port}/readyz", beside=beside)
+
+
+def _webhooks(
+    prefix: str, folder: Folder, installation: Installation, options: Options
+) -> dict[str, str]:
+    """Lead the API server to admission; without it, away from one that was there before."""
+    if options.admission:
+        return {
+            f"{prefix}_WEBHOOKS__MODE": "keep",
+            f"{prefix}_WEBHOOKS__URL": f"https://{_HOST}:{installation.ports['webhooks']}",
+            f"{prefix}_WEBHOOKS__FOLDER": str(folder.certificates),
+        }
+    # In a cluster that is not ours, somebody else may have registered them.
+    return {} if options.kubeconfig else {f"{prefix}_WEBHOOKS__MODE": "remove"}
 
 
 def environment_of(planned: Planned) -> dict[str, str]:

@@ -19,7 +19,7 @@ from stromboli.launcher.plan import Planned, environment_of, is_ready
 
 Tell = Callable[[str], None]
 
-_START_S = 30.0
+_START_S = 60.0
 _STOP_S = 15.0
 _FIRST_PAUSE_S = 0.2
 _MAX_PAUSE_S = 10.0
@@ -42,15 +42,29 @@ class Supervisor:
     _stopping: bool = False
 
     async def start(self, planned: list[Planned]) -> None:
-        """Start each when the one before it is ready."""
+        """Start each when those before it are ready, except the one it may start beside."""
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session:
+            starting: list[Planned] = []
             for one in planned:
+                if not one.beside:
+                    await self._until_all_ready(starting, session)
+                    starting = []
                 if one.ready_file is not None:
                     one.ready_file.unlink(missing_ok=True)
                 await self._spawn(one)
+                starting.append(one)
+            await self._until_all_ready(starting, session)
+            # One that stood by when it was asked may lead by now, and have more to do.
+            for one in planned:
                 await self._until_ready(one, session)
-                watcher = asyncio.create_task(self._keep(one), name=f"keep {one.name}")
-                self._watchers.append(watcher)
+
+    async def _until_all_ready(
+        self, starting: list[Planned], session: aiohttp.ClientSession
+    ) -> None:
+        for one in starting:
+            await self._until_ready(one, session)
+            watcher = asyncio.create_task(self._keep(one), name=f"keep {one.name}")
+            self._watchers.append(watcher)
 
     @property
     def pids(self) -> dict[str, int]:

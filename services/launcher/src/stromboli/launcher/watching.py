@@ -1,7 +1,8 @@
 """What a person with `kubectl get -w` would see of some jobs, with the time of each step.
 
-The steps of a job: created, its PodGroup, enqueued, bound (the whole gang has nodes), running
-(the whole gang runs), and its end. Times are when the watch showed them.
+The steps of a job: submitted, reviewed (admission has let it in), its PodGroup, enqueued, bound
+(the whole gang has nodes), running (the whole gang runs), and its end. When it was reviewed is
+what HISTORY says; the other times are when the watch showed them.
 """
 
 import asyncio
@@ -13,9 +14,16 @@ from typing import Any
 
 from stromboli.api import kinds
 from stromboli.api.wire import decode_object
+from stromboli.contracts import codec
+from stromboli.contracts.errors import Undecodable
+from stromboli.contracts.permissions import OPERATOR
+from stromboli.contracts.streams import HISTORY
 from stromboli.kube import Changed, EventType, KubeClient, ListPage, Reflector
+from stromboli.runtime.bus.connection import BusSettings, connect
+from stromboli.runtime.bus.reader import LogMessage, LogPosition, LogReader
+from stromboli.runtime.clock import SystemClock
 
-STEPS = ("created", "podgroup", "enqueued", "bound", "running", "ended")
+STEPS = ("submitted", "reviewed", "podgroup", "enqueued", "bound", "running", "completed")
 _ENDED = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 _STARTED = frozenset({"Running", "Succeeded"})
 
@@ -50,17 +58,16 @@ class JobStory:
         needed = self.job.spec.min_available
         pods = self.pods.values()
         reached = {
-            "created": True,
             "podgroup": self.podgroup is not None,
             "enqueued": self.podgroup is not None
             and self.podgroup.status.phase in {"Inqueue", "Running", "Completed"},
             "bound": sum(bool(pod.spec.node_name) for pod in pods) >= needed,
             "running": sum(pod.status.phase in _STARTED for pod in pods) >= needed,
-            "ended": self.phase in _ENDED,
+            "completed": self.phase in _ENDED,
         }
-        for step in STEPS:
-            if reached[step]:
-                self.at.setdefault(step, time.monotonic())
+        for step, is_reached in reached.items():
+            if is_reached:
+                self.at.setdefault(step, time.time())
 
 
 @dataclass(slots=True)
@@ -69,13 +76,14 @@ class JobWatcher:
 
     kube: KubeClient
     stories: dict[str, JobStory] = field(default_factory=dict[str, JobStory])
+    queues: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def story(self, name: str) -> JobStory:
         return self.stories.setdefault(name, JobStory())
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for kind in (kinds.VC_JOB, kinds.VC_POD_GROUP, kinds.POD):
+            for kind in (kinds.VC_JOB, kinds.VC_POD_GROUP, kinds.POD, kinds.QUEUE):
                 group.create_task(self._follow(kind))
 
     async def _follow(self, kind: Any) -> None:
@@ -94,6 +102,9 @@ class JobWatcher:
 
     def _seen(self, kind: Any, raw: bytes, *, gone: bool) -> None:
         found = decode_object(kind, raw)
+        if kind is kinds.QUEUE:
+            self.queues[found.metadata.name] = found
+            return
         name = _job_of(kind, found)
         if not name:
             return
@@ -116,3 +127,31 @@ def _job_of(kind: Any, found: Any) -> str:
         return found.metadata.name
     owners = [o.name for o in found.metadata.owner_references if o.kind == "Job"]
     return owners[0] if owners else ""
+
+
+@dataclass(slots=True)
+class HistoryWatcher:
+    """Reads what the services have decided about the jobs, and when."""
+
+    watcher: JobWatcher
+    settings: BusSettings
+
+    async def run(self) -> None:
+        async with connect(self.settings, OPERATOR) as connection:
+            await LogReader(connection, SystemClock(), stream=HISTORY.name, listener=self).run()
+
+    # The LogListener protocol. The story is a short one: it is read again after an interruption.
+
+    def attach(self, position: LogPosition) -> int:  # noqa: ARG002 (of the protocol)
+        return 1
+
+    def apply(self, message: LogMessage) -> None:
+        try:
+            line = codec.history.decode(message.payload)
+        except Undecodable:
+            return
+        if line.what == "job.reviewed":
+            self.watcher.story(line.job).at.setdefault("reviewed", line.at)
+
+    def caught_up(self) -> None:
+        """What comes next is told as it comes."""

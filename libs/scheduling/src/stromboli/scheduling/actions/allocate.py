@@ -53,8 +53,8 @@ def run(session: Session, decisions: Decisions) -> None:
             for left in (contender, *turns.leave(contender)):
                 decisions.explanations.setdefault(left.key, overused(left))
             continue
-        order = _order(session, contender)
         most = 1 if session.panel.is_ready(contender) else None
+        order = _order(session, contender) if most is not None else None
         again = _take_turn(session, contender, decisions, most)
         while again and most is not None and _is_next(session, turns, contender, order):
             most = len(contender.waiting)
@@ -84,7 +84,10 @@ def _order(session: Session, contender: Contender) -> tuple[SortKey, SortKey]:
 
 
 def _is_next(
-    session: Session, turns: Turns, contender: Contender, before: tuple[SortKey, SortKey]
+    session: Session,
+    turns: Turns,
+    contender: Contender,
+    before: tuple[SortKey, SortKey] | None,
 ) -> bool:
     """Whether the job would have the next turn too, and the one after that."""
     if session.panel.watches_overuse and not session.panel.allocatable:
@@ -110,6 +113,7 @@ def _take_turn(
             decisions.commits.append(Commit(contender, kept.placements))
         if kept.pipelined:
             decisions.holding[contender.key] = None
+            decisions.explanations.setdefault(contender.key, waits_for_release(contender))
         contender.waiting = filled.left
         if explanation is not None:
             decisions.explanations[contender.key] = explanation

@@ -11,7 +11,7 @@ from stromboli.scheduling.actions.allocate import Args
 from stromboli.scheduling.actions.filling import runs
 from stromboli.scheduling.actions.turns import Turns
 from stromboli.scheduling.decisions import Action, Commit, Decisions
-from stromboli.scheduling.explain import misplaced
+from stromboli.scheduling.explain import misplaced, waits_for_release
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task
 from stromboli.scheduling.session import Session
@@ -52,6 +52,9 @@ def run(session: Session, decisions: Decisions) -> None:
             kept = session.trial.commit(mark)
             if kept.placements:
                 decisions.commits.append(Commit(contender, kept.placements))
+            if kept.pipelined:
+                decisions.holding[contender.key] = None
+                decisions.explanations.setdefault(contender.key, waits_for_release(contender))
         else:
             session.trial.rollback(mark)
         contender.best_effort = left

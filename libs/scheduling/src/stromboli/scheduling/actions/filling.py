@@ -135,7 +135,7 @@ def _fill_groups(
     for key in _in_order(contender, grouping, by_group):
         tasks = by_group[key]
         enough = result.found > 0 if most is not None else session.panel.is_ready(contender)
-        if enough or not _fill_group(session, contender, grouping, key, tasks, result):
+        if enough or not _fill_group(session, contender, key, tasks, result):
             result.left += tasks
     if most is None or not result.found:
         rest = _fill(session, contender, alone, most)
@@ -151,12 +151,12 @@ def _fill_groups(
 def _fill_group(
     session: Session,
     contender: Contender,
-    grouping: Grouping,
     key: GroupKey,
     tasks: list[Task],
     result: Filled,
 ) -> bool:
     """Whether the sub-group is whole now; if not, nothing of it is placed."""
+    grouping = contender.job.grouping
     mark = session.trial.checkpoint()
     found = 0
     for batch in runs(tasks):
@@ -164,7 +164,8 @@ def _fill_group(
         found += placed
         if placed < len(batch):
             break
-    if contender.group_counts(pipelined=True).get(key, 0) < grouping.size(key):
+    whole = grouping.size(key) if grouping else 0
+    if contender.group_counts(pipelined=True).get(key, 0) < whole:
         session.trial.rollback(mark)
         return False
     result.left += tasks[found:]

@@ -18,7 +18,7 @@ from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim
 from stromboli.scheduling.pods import Task, TaskStatus
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.trial import Eviction, Kept
+from stromboli.scheduling.trial import Eviction, Kept, Placement
 
 __all__ = ["Room", "conclude", "is_for_allocate", "spare", "starving", "waits_for_its_node"]
 
@@ -36,25 +36,43 @@ class Room:
     def fits(self) -> bool:
         contender, task = self.claim.contender, self.claim.task
         choosing = self.session.choosing
+        request = self.tenancy.vector(task.kind)
         return (
-            self.session.allowed(contender, task.kind, 1) > 0
-            and choosing.outlook(contender, task.kind).later[self.slot] > 0
-            and bool(choosing.admits(contender, task)[self.slot])
+            bool((self.session.trial.future[: len(request), self.slot] >= request).all())
+            and self.session.allowed(contender, task.kind, 1) > 0
+            and (
+                not choosing.neighbours.concerns(task)
+                or bool(choosing.admits(contender, task)[self.slot])
+            )
         )
 
     def make(self, choose: Callable[[], Sequence[Task]]) -> bool:
-        """Whether the pod waits for this node now; if not, nothing has changed."""
+        """Whether the pod waits for this node now; if not, nothing has changed.
+
+        The node is one that the pod's constraints allow.
+        """
         mark = self.session.trial.checkpoint()
         if not self.fits():
             victims = choose()
             if not self._enough(victims) or not self._evict(victims):
                 self.session.trial.rollback(mark)
                 return False
-        contender, task = self.claim.contender, self.claim.task
-        if self.session.choosing.place_at(contender, task, self.slot, later=True):
-            return True
-        self.session.trial.rollback(mark)
-        return False
+        self.place()
+        return True
+
+    def place(self) -> None:
+        """Let the pod wait for this node."""
+        kind = self.claim.task.kind
+        self.session.trial.apply(
+            Placement(
+                contender=self.claim.contender,
+                kind=kind,
+                request=self.tenancy.vector(kind),
+                tasks=self.claim.tasks,
+                slots=np.array([self.slot], dtype=np.int64),
+                pipelined=True,
+            )
+        )
 
     def _enough(self, victims: Iterable[Task]) -> bool:
         """Whether there would be room if all of them went."""
@@ -118,20 +136,19 @@ def spare(session: Session, claimant: Contender, mark: int) -> None:
     """Later victims of a job's pods may have made earlier ones needless."""
     trial = session.trial
     placements = trial.placements(mark)
+    if any(session.choosing.neighbours.concerns(p.tasks[0]) for p in placements):
+        return
     for eviction in reversed(trial.evictions(mark)):
-        if any(session.choosing.neighbours.concerns(p.tasks[0]) for p in placements):
-            return
+        request = eviction.request
+        if (trial.future[: len(request), eviction.slot] < request).any():
+            continue
         trial.restore(eviction)
-        in_the_way = bool((trial.future[:, eviction.slot] < 0).any())
-        if not in_the_way and session.panel.allocatable:
-            in_the_way = not _within_limits(session, claimant, mark)
-        if in_the_way:
+        if session.panel.allocatable and not _within_limits(session, claimant, placements[-1]):
             trial.evict(eviction)
 
 
-def _within_limits(session: Session, claimant: Contender, mark: int) -> bool:
+def _within_limits(session: Session, claimant: Contender, last: Placement) -> bool:
     """Whether the queue may have what the job was given, victims that were spared included."""
-    last = session.trial.placements(mark)[-1]
     with session.trial.without(last):
         number = len(last.tasks)
         return session.allowed(claimant, last.kind, number) >= number

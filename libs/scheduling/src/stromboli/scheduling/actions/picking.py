@@ -39,6 +39,7 @@ def pick_gently(
     tenancy: Tenancy,
     claim: Claim,
     slots: IntVector,
+    *,
     victims: Callable[[int], Sequence[Task]],
     limits: Limits,
 ) -> bool:
@@ -64,7 +65,8 @@ def pick_gently(
     slot, tasks = chosen
     for task in tasks:
         session.evict(task, claimant=claim.contender, action=_ACTION)
-    return session.choosing.place_at(claim.contender, claim.task, slot, later=True)
+    Room(session, tenancy, claim, slot, _ACTION).place()
+    return True
 
 
 def _harm(gone: list[Eviction]) -> tuple[Any, ...]:

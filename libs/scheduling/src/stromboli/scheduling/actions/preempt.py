@@ -168,7 +168,9 @@ class _Preempting:
             return session.panel.preemptable(claim, ordered) if ordered else []
 
         if self.limits is not None:
-            return pick_gently(session, self.tenancy, claim, slots, victims, self.limits)
+            return pick_gently(
+                session, self.tenancy, claim, slots, victims=victims, limits=self.limits
+            )
         return any(
             Room(session, self.tenancy, claim, slot, NAME).make(lambda slot=slot: victims(slot))
             for slot in slots.tolist()

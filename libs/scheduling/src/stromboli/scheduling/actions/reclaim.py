@@ -5,7 +5,7 @@ are not scored: the first by name where it can be done is taken, as in Volcano.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +24,8 @@ from stromboli.scheduling.decisions import Action, Decisions
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim
 from stromboli.scheduling.plugins.arguments import read_arguments
-from stromboli.scheduling.pods import Task, TaskClass, TaskStatus
+from stromboli.scheduling.pods import JobKey, Task, TaskClass, TaskStatus
+from stromboli.scheduling.resources import IntVector
 from stromboli.scheduling.session import Session
 
 __all__ = ["build", "others_reclaimable"]
@@ -54,6 +55,9 @@ class _Reclaiming:
     session: Session
     decisions: Decisions
     tenancy: Tenancy
+    feasible: dict[tuple[JobKey, TaskClass], IntVector] = field(
+        default_factory=dict[tuple[JobKey, TaskClass], IntVector]
+    )
 
     def run(self, candidates: list[Contender]) -> None:
         turns = Turns(self.session, candidates)
@@ -94,9 +98,9 @@ class _Reclaiming:
             or session.hopeless(contender, task.kind) is not None
         ):
             return False
-        outlook = session.choosing.outlook(contender, task.kind)
-        slots = np.flatnonzero(outlook.feasible)
-        slots = self.tenancy.promising(slots, outlook.vector, queues)
+        slots = self.tenancy.promising(
+            self._feasible(contender, task.kind), self.tenancy.vector(task.kind), queues
+        )
         eligible = self._eligible(queues)
 
         def victims(slot: int) -> list[Task]:
@@ -107,6 +111,14 @@ class _Reclaiming:
             Room(session, self.tenancy, claim, slot, NAME).make(lambda slot=slot: victims(slot))
             for slot in slots.tolist()
         )
+
+    def _feasible(self, contender: Contender, kind: TaskClass) -> IntVector:
+        """Nodes that its constraints allow; that does not change while others make room."""
+        found = self.feasible.get((contender.key, kind))
+        if found is None:
+            found = np.flatnonzero(self.session.choosing.outlook(contender, kind).feasible)
+            self.feasible[contender.key, kind] = found
+        return found
 
     def _eligible(self, queues: list[str]) -> Callable[[Task], bool]:
         session, wanted = self.session, frozenset(queues)

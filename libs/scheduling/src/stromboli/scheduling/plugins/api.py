@@ -59,6 +59,7 @@ __all__ = [
     "QueueFilter",
     "QueueOrder",
     "QueuePreference",
+    "QueueRoom",
     "Reclaimable",
     "Refusal",
     "Score",
@@ -92,6 +93,8 @@ class Refusal:
     """The reason in our words (`explain.Code`), where the asker can't know it."""
     sentence: str = ""
     """For people: who refuses, short of what, and who has it."""
+    need: Amounts = ()
+    """What the queue must have room for before asking again can help; empty: nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +294,17 @@ class Allocatable(Protocol):
     def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
         """Asked only after `how_many` was less than wanted."""
         ...
+
+
+@runtime_checkable
+class QueueRoom(Protocol):
+    """Whether jobs that a queue refused are worth waking; asked when a cycle has opened.
+
+    `need` is what the refusal said, or empty for jobs of a queue that was overused. A wrong
+    "no" makes a job sleep too long, a wrong "yes" only costs a look.
+    """
+
+    def has_room(self, queue: QueueInfo, need: Amounts, *, admitted: bool) -> bool: ...
 
 
 @runtime_checkable

@@ -8,11 +8,13 @@ takes no jobs; all other queues go on (Volcano stops everything).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from stromboli.scheduling.accounts import AccountKeeper, Sums
+from stromboli.scheduling.account_keeping import AccountKeeper
+from stromboli.scheduling.accounts import Sums
 from stromboli.scheduling.entitlements import Entitlement, flat, in_tree
 from stromboli.scheduling.hierarchy import QueueTree
 from stromboli.scheduling.jobs import Contender
@@ -20,7 +22,12 @@ from stromboli.scheduling.plugins.api import Claim, Refusal, SortKey, Vote
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.queue_gauges import Gauges, queue_gauges
-from stromboli.scheduling.queue_reasons import beyond_limit, job_name, misplaced_queue
+from stromboli.scheduling.queue_reasons import (
+    beyond_limit,
+    misplaced_queue,
+    needed,
+    worth_waiting_for,
+)
 from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.reclaiming import Reclaim
 from stromboli.scheduling.resources import PODS, Amounts
@@ -58,8 +65,7 @@ class Capacity(AccountKeeper):
         if session.queues_changed or session.nodes_changed or self._session is None:
             self._entitle(session)
         self._session = session
-        self.accounts.rebase(session)
-        self._shares.clear()
+        self.begin(session)
 
     def _entitle(self, session: Session) -> None:
         self._entitlements = flat(session.queues, session.totals()[0])
@@ -101,7 +107,7 @@ class Capacity(AccountKeeper):
         for queue in self._bounds_of(contender.queue):
             short_by = self._short(queue, least, self.accounts.spoken_for(queue))
             if short_by:
-                return self._refusal(queue, contender, least, short_by)
+                return replace(self._refusal(queue, contender, least, short_by), need=least)
         return Vote.PERMIT
 
     def how_many(self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int) -> int:
@@ -118,11 +124,17 @@ class Capacity(AccountKeeper):
         if not queue.is_open:
             barred = f"queue {queue.name!r} is closed"
         if not barred:
+            need, missing = needed(contender, kind)
             for name in self._bounds_of(queue.name):
-                short_by = self._short(name, kind.request, self.accounts.allocated(name))
+                short_by = self._short(name, missing, self.accounts.allocated(name))
                 if short_by:
-                    return self._refusal(name, contender, kind.request, short_by)
+                    refusal = self._refusal(name, contender, need, short_by)
+                    return replace(refusal, need=worth_waiting_for(contender, need))
         return misplaced_queue(barred or f"queue {queue.name!r} is full")
+
+    def has_room(self, queue: QueueInfo, need: Amounts, *, admitted: bool) -> bool:
+        taken = self.accounts.allocated if admitted else self.accounts.spoken_for
+        return not any(self._short(name, need, taken(name)) for name in self._bounds_of(queue.name))
 
     def _short(self, queue: str, request: Amounts, taken: Sums) -> Amounts:
         bounds = self.entitlement(queue)
@@ -137,7 +149,7 @@ class Capacity(AccountKeeper):
             need=need,
             short_by=short_by,
             limit=self.entitlement(queue).limit,
-            holders=lambda: self._holders(queue),
+            holders=lambda resource: self.largest_holders(queue, resource),
         )
 
     def _barred(self, queue: str) -> str:
@@ -147,9 +159,6 @@ class Capacity(AccountKeeper):
     def _bounds_of(self, queue: str) -> Sequence[str]:
         """Every queue whose limit counts, its own first."""
         return (queue,)
-
-    def _holders(self, queue: str) -> Iterable[tuple[str, Mapping[str, int]]]:
-        return ((job_name(key), held) for key, held in self.accounts.holders(queue))
 
     # May it take from others?
 

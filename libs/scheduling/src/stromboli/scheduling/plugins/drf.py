@@ -18,7 +18,6 @@ from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim, SortKey
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import JobKey, Task
-from stromboli.scheduling.queue_gauges import Gauges
 from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import Amounts
 from stromboli.scheduling.session import Session
@@ -55,15 +54,6 @@ class Drf(JobShares):
                 victims.append(task)
         return victims
 
-    def gauges(self) -> Gauges:
-        """Volcano's metric of jobs."""
-        jobs = self.session.jobs if self.session else {}
-        return {
-            ("job_share", (("job_ns", key[0]), ("job_id", key[1]))): self.share(key)
-            for key, job in jobs.items()
-            if job.pod_group is not None
-        }
-
 
 class HierarchicalDrf(Drf):
     """Orders queues too, by the tree of their annotations."""
@@ -73,9 +63,9 @@ class HierarchicalDrf(Drf):
         self._tree = ShareTree()
 
     def opened(self, session: Session) -> None:
-        super().opened(session)
-        if session.queues_changed:
+        if session.queues_changed or self.session is None:
             self._tree.replant(session.queues)
+        super().opened(session)
         self._tree.rebase(session, self.total)
 
     def move(self, key: JobKey, request: Amounts, count: int) -> None:

@@ -10,9 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from stromboli.api.scheduling import PodGroupPhase
-from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.jobs import ALLOCATED, Contender, Job
 from stromboli.scheduling.plugins.api import Refusal, Vote
 from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.pods import JobKey
 from stromboli.scheduling.resources import PODS, Amounts
 from stromboli.scheduling.session import Session
 
@@ -35,16 +36,25 @@ class Overcommit:
     def __init__(self, args: Args) -> None:
         self._factor = args.factor if args.factor >= 1 else _FACTOR
         self._session: Session | None = None
-        self._counted = False
-        self._idle: dict[str, int] = {}
-        self._inqueue: dict[str, int] = {}
+        self._idle: dict[str, int] | None = None
+        """What could soon be free; most cycles admit nobody and need not know."""
+        self._claims: dict[JobKey, Amounts] = {}
+        """What admitted jobs have a claim to and do not use yet."""
+        self._claimed: dict[str, int] = {}
+        self._admitted: dict[str, int] = {}
+        """The claims of jobs that were admitted in this cycle."""
 
     def opened(self, session: Session) -> None:
-        self._session, self._counted = session, False
-        self._idle, self._inqueue = {}, {}
+        self._session, self._idle, self._admitted = session, None, {}
+        for key in session.dirty:
+            job = session.jobs.get(key)
+            _add(self._claimed, self._claims.pop(key, ()), -1)
+            claim = _still_wanted(job) if job is not None else ()
+            if claim:
+                self._claims[key] = claim
+                _add(self._claimed, claim, 1)
 
     def enqueueable(self, contender: Contender) -> Vote | Refusal:
-        self._count_once()
         short_by = self._short_by(contender)
         if not short_by:
             return Vote.PERMIT
@@ -54,43 +64,47 @@ class Overcommit:
         )
 
     def enqueued(self, contender: Contender) -> None:
-        self._count(contender.job.min_resources)
-
-    def _count_once(self) -> None:
-        """Most cycles admit nobody; only those that do need the sums."""
-        if self._counted or self._session is None:
-            return
-        self._counted = True
-        total, used = self._session.totals()
-        self._idle = {
-            name: int(units * self._factor) - used.get(name, 0) for name, units in total.items()
-        }
-        for contender in self._session.wanting:
-            self._count(_still_wanted(contender))
+        _add(self._admitted, contender.job.min_resources, 1)
 
     def _short_by(self, contender: Contender) -> Amounts:
+        idle = self._room()
         missing = (
-            (name, units + self._inqueue.get(name, 0) - self._idle.get(name, 0))
+            (
+                name,
+                units
+                + self._claimed.get(name, 0)
+                + self._admitted.get(name, 0)
+                - idle.get(name, 0),
+            )
             for name, units in contender.job.min_resources
             if name != PODS
         )
         return tuple((name, units) for name, units in missing if units > 0)
 
-    def _count(self, amounts: Amounts) -> None:
-        for name, units in amounts:
-            self._inqueue[name] = self._inqueue.get(name, 0) + units
+    def _room(self) -> dict[str, int]:
+        if self._idle is None:
+            total, used = self._session.totals() if self._session else ({}, {})
+            self._idle = {
+                name: int(units * self._factor) - used.get(name, 0) for name, units in total.items()
+            }
+        return self._idle
 
 
-def _still_wanted(contender: Contender) -> Amounts:
+def _still_wanted(job: Job) -> Amounts:
     """What an admitted job has a claim to and does not use yet."""
-    job = contender.job
-    if job.phase == PodGroupPhase.INQUEUE and not job.allocated and not job.gated:
-        return job.min_resources
+    admitted = job.phase in {PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING}
+    if not job.is_wanted or not admitted or job.count(*ALLOCATED) >= job.min_member:
+        return ()
     wanted = (
         (name, units - job.allocated.get(name, 0) - job.gated.get(name, 0))
         for name, units in job.min_resources
     )
     return tuple((name, units) for name, units in wanted if units > 0)
+
+
+def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:
+    for name, units in amounts:
+        total[name] = total.get(name, 0) + sign * units
 
 
 def build(arguments: Mapping[str, Any]) -> Overcommit:

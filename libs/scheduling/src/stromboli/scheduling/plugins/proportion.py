@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from stromboli.scheduling.accounts import AccountKeeper, Sums, add
+from stromboli.scheduling.account_keeping import AccountKeeper
+from stromboli.scheduling.accounts import Sums, add
 from stromboli.scheduling.entitlements import Entitlement, flat
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim, Refusal, SortKey, Vote
@@ -21,13 +22,15 @@ from stromboli.scheduling.queue_gauges import Gauges, queue_gauges
 from stromboli.scheduling.queue_reasons import (
     beyond_limit,
     beyond_share,
-    job_name,
     misplaced_queue,
+    needed,
+    worth_waiting_for,
 )
 from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import Amounts
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.shares import Demand, dominant_share, room_for, shortage, water_fill
+from stromboli.scheduling.shares import Demand, dominant_share, room_for, shortage
+from stromboli.scheduling.sharing import Sharing
 
 NAME: Final = "proportion"
 
@@ -44,45 +47,38 @@ class Proportion(AccountKeeper):
     def __init__(self) -> None:
         super().__init__()
         self._session: Session | None = None
-        self._entitlements: dict[str, Entitlement] = {}
-        """Limits of all queues; those that take part have what they deserve in it too."""
-        self._total: dict[str, int] = {}
-        self._shared_out_at = -1
+        self._limits: dict[str, Entitlement] = {}
+        self._sharing = Sharing()
 
     def opened(self, session: Session) -> None:
-        if session.queues_changed or session.nodes_changed or self._session is None:
-            self._total = session.totals()[0]
-            self._entitlements = flat(session.queues, self._total)
-            self._shared_out_at = -1
+        self.begin(session)
+        changed = self.accounts.changed
+        total = self._sharing.total
+        if session.nodes_changed or self._session is None:
+            total = session.totals()[0]
+        if session.queues_changed or self._session is None or total != self._sharing.total:
+            self._limits = flat(session.queues, total)
+            self._sharing.begin(total)
+            changed = dict.fromkeys(self._limits)
+        for name in changed:
+            self._sharing.put(name, self._demand(session, name))
         self._session = session
-        self.accounts.rebase(session)
-        self._shares.clear()
 
-    def _share_out(self) -> None:
-        """Most cycles change nobody's wants; only those that do pay for it, when first asked."""
-        if self._session is None or self._shared_out_at == self.accounts.changes:
-            return
-        self._shared_out_at = self.accounts.changes
-        queues = self._session.queues
-        taking_part = [name for name in self.accounts.queues if name in queues]
-        demands = [
-            Demand(
-                weight=queues[name].weight,
-                request=self.accounts.of(name).requested,
-                limit=self._entitlements[name].limit,
-                guarantee=self._entitlements[name].guarantee,
-            )
-            for name in taking_part
-        ]
-        deserved = dict(zip(taking_part, water_fill(self._total, demands), strict=True))
-        for name, entitlement in self._entitlements.items():
-            part = deserved.get(name, {})
-            if part != entitlement.deserved:
-                self._entitlements[name] = replace(entitlement, deserved=part)
+    def _demand(self, session: Session, queue: str) -> Demand | None:
+        """A queue without jobs takes no part."""
+        account, limits = self.accounts.of(queue), self._limits.get(queue)
+        if limits is None or not account.jobs:
+            return None
+        return Demand(
+            weight=session.queues[queue].weight,
+            request=dict(account.requested),
+            limit=limits.limit,
+            guarantee=limits.guarantee,
+        )
 
     def entitlement(self, queue: str) -> Entitlement:
-        self._share_out()
-        return self._entitlements.get(queue) or Entitlement()
+        limits = self._limits.get(queue) or Entitlement()
+        return replace(limits, deserved=self._sharing.deserved(queue))
 
     # Order.
 
@@ -93,7 +89,7 @@ class Proportion(AccountKeeper):
         """The largest part of what it deserves that it has, of any resource."""
         known = self._shares.get(queue)
         if known is None:
-            deserved, held = self.entitlement(queue).deserved, self.accounts.allocated(queue)
+            deserved, held = self._sharing.deserved(queue), self.accounts.allocated(queue)
             whole = {name: deserved.get(name, 0) for name in (*deserved, *held)}
             known = self._shares[queue] = dominant_share(held, whole)
         return known
@@ -101,31 +97,32 @@ class Proportion(AccountKeeper):
     def overused(self, queue: QueueInfo) -> bool:
         """Whether it has all that it deserves, of everything."""
         held = self.accounts.allocated(queue.name)
-        deserved = self.entitlement(queue.name).deserved
+        deserved = self._sharing.deserved(queue.name)
         return all(units <= held.get(name, 0) for name, units in deserved.items())
 
     # May it have more?
 
     def enqueueable(self, contender: Contender) -> Vote | Refusal:
         least, queue = contender.job.min_resources, contender.queue
-        limit = self.entitlement(queue).limit
+        limit = (self._limits.get(queue) or Entitlement()).limit
         short_by = shortage(least, self.accounts.spoken_for(queue), limit, otherwise=0)
         if not short_by:
             return Vote.PERMIT
-        return beyond_limit(
+        refusal = beyond_limit(
             queue,
             of=queue,
             need=least,
             short_by=short_by,
             limit=limit,
-            holders=lambda: self._holders(queue),
+            holders=lambda resource: self.largest_holders(queue, resource),
         )
+        return replace(refusal, need=least)
 
     def how_many(self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int) -> int:
         if not queue.is_open:
             return 0
         held = self.accounts.allocated(queue.name)
-        deserved = self.entitlement(queue.name).deserved
+        deserved = self._sharing.deserved(queue.name)
         return room_for(kind.request, want, held, deserved, otherwise=0)
 
     def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
@@ -133,26 +130,34 @@ class Proportion(AccountKeeper):
             return misplaced_queue(f"queue {queue.name!r} is closed")
         entitlement = self.entitlement(queue.name)
         held = self.accounts.allocated(queue.name)
-        beyond = shortage(kind.request, held, entitlement.limit, otherwise=0)
+        need, missing = needed(contender, kind)
+        beyond = shortage(missing, held, entitlement.limit, otherwise=0)
         if beyond:
-            return beyond_limit(
+            refusal = beyond_limit(
                 queue.name,
                 of=queue.name,
-                need=kind.request,
+                need=need,
                 short_by=beyond,
                 limit=entitlement.limit,
-                holders=lambda: self._holders(queue.name),
+                holders=lambda resource: self.largest_holders(queue.name, resource),
             )
-        return beyond_share(
-            queue.name,
-            need=kind.request,
-            short_by=shortage(kind.request, held, entitlement.deserved, otherwise=0),
-            deserved=entitlement.deserved,
-            holders=lambda: self._holders(queue.name),
-        )
+        else:
+            refusal = beyond_share(
+                queue.name,
+                need=need,
+                short_by=shortage(missing, held, entitlement.deserved, otherwise=0),
+                deserved=entitlement.deserved,
+                holders=lambda resource: self.largest_holders(queue.name, resource),
+            )
+        return replace(refusal, need=worth_waiting_for(contender, need))
 
-    def _holders(self, queue: str) -> list[tuple[str, Mapping[str, int]]]:
-        return [(job_name(key), held) for key, held in self.accounts.holders(queue)]
+    def has_room(self, queue: QueueInfo, need: Amounts, *, admitted: bool) -> bool:
+        if not need:
+            return not self.overused(queue)
+        if admitted:
+            return not self._beyond_deserved(queue.name, need)
+        limit = self.entitlement(queue.name).limit
+        return not shortage(need, self.accounts.spoken_for(queue.name), limit, otherwise=0)
 
     # May it take from others?
 
@@ -160,7 +165,7 @@ class Proportion(AccountKeeper):
         return queue.is_open and not self._beyond_deserved(queue.name, claim.request)
 
     def _beyond_deserved(self, queue: str, request: Amounts) -> Amounts:
-        deserved = self.entitlement(queue).deserved
+        deserved = self._sharing.deserved(queue)
         return shortage(request, self.accounts.allocated(queue), deserved, otherwise=0)
 
     def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task] | None:
@@ -176,7 +181,7 @@ class Proportion(AccountKeeper):
                 continue
             queue = session.queue_of(job)
             held = left.setdefault(queue, self.accounts.allocated(queue))
-            deserved = self.entitlement(queue).deserved
+            deserved = self._sharing.deserved(queue)
             if any(units > deserved.get(name, 0) for name, units in held.items()):
                 victims.append(task)
                 add(held, task.kind.request, -1)
@@ -189,11 +194,10 @@ class Proportion(AccountKeeper):
         if self._session is None:
             return {}
         queues = self._session.queues
-        self._share_out()
         return queue_gauges(
             queues,
             self.accounts,
-            self._entitlements,
+            {name: self.entitlement(name) for name in queues},
             share=self.share,
             overused=lambda queue: self.overused(queues[queue]),
         )

@@ -19,7 +19,7 @@ from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Refusal, SortKey
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.queue_reasons import misplaced_queue
-from stromboli.scheduling.queues import POLICY
+from stromboli.scheduling.queues import POLICY, QueueInfo
 
 NAME: Final = "queuepolicy"
 
@@ -61,6 +61,10 @@ class QueuePolicy(JobShares):
         return misplaced_queue(
             f"queue {contender.queue!r} has {POLICY} {given!r}, expected one of {expected}"
         )
+
+    def queue_order(self, queue: QueueInfo) -> SortKey:
+        """No opinion, but jobs of different queues must not stand in one line."""
+        return ()
 
     def job_order(self, contender: Contender) -> SortKey:
         """Always a number and a text, so that keys of different queues can be compared."""

@@ -41,7 +41,7 @@ from stromboli.scheduling.plugins import (
 )
 from stromboli.scheduling.plugins.api import Build, Plugin
 
-__all__ = ["GROUP", "IN_TREE", "build", "build_all"]
+__all__ = ["GROUP", "IN_TREE", "build", "build_all", "installed"]
 
 GROUP: Final = "stromboli.scheduler_plugins"
 
@@ -74,7 +74,8 @@ IN_TREE: Final[Mapping[str, Build]] = {
 
 
 @cache
-def _installed() -> Mapping[str, EntryPoint]:
+def installed() -> Mapping[str, EntryPoint]:
+    """Plugins that other distributions bring along."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
@@ -82,9 +83,9 @@ def build(conf: PluginConf) -> Plugin:
     """Raises BadConfiguration for a plugin or an argument that does not exist."""
     make = IN_TREE.get(conf.name)
     if make is None:
-        point = _installed().get(conf.name)
+        point = installed().get(conf.name)
         if point is None:
-            raise BadConfiguration("the plugin", conf.name, (*IN_TREE, *_installed()))
+            raise BadConfiguration("the plugin", conf.name, (*IN_TREE, *installed()))
         make = point.load()
     arguments = dict(conf.arguments)
     if conf.is_on(HIERARCHY_FLAG):

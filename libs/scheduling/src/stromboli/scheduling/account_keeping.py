@@ -1,0 +1,62 @@
+"""The part of a plugin that follows what a cycle does to queues, and can say who holds what."""
+
+from collections.abc import Iterable, Mapping
+
+from stromboli.scheduling.accounts import Accounts
+from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.queue_reasons import job_name, largest
+from stromboli.scheduling.resources import Amounts
+from stromboli.scheduling.session import Session
+from stromboli.scheduling.trial import Eviction, Placement
+
+__all__ = ["AccountKeeper"]
+
+
+class AccountKeeper:
+    """Keeps one account per queue."""
+
+    def __init__(self) -> None:
+        self.accounts = Accounts()
+        self._shares: dict[str, float] = {}
+        """Of queues, as far as anybody asked; forgotten when a queue's account changes."""
+        self._largest: dict[tuple[str, str], list[tuple[str, int]]] = {}
+        """Per queue and resource, as the cycle began: many jobs may be refused in one cycle."""
+
+    def begin(self, session: Session) -> None:
+        """A cycle begins."""
+        self.accounts.rebase(session)
+        self._shares.clear()
+        self._largest.clear()
+
+    # What a cycle does.
+
+    def placed(self, placement: Placement) -> None:
+        self._count(placement.contender.queue, placement.kind.request, len(placement.tasks))
+
+    def withdrawn(self, placement: Placement) -> None:
+        self._count(placement.contender.queue, placement.kind.request, -len(placement.tasks))
+
+    def evicted(self, eviction: Eviction) -> None:
+        self._count(eviction.contender.queue, eviction.task.kind.request, -1)
+
+    def restored(self, eviction: Eviction) -> None:
+        self._count(eviction.contender.queue, eviction.task.kind.request, 1)
+
+    def enqueued(self, contender: Contender) -> None:
+        self.accounts.admit(contender.queue, contender.job.min_resources)
+
+    def _count(self, queue: str, request: Amounts, count: int) -> None:
+        self.accounts.place(queue, request, count)
+        for above in self.accounts.path_of(queue):
+            self._shares.pop(above, None)
+
+    # Who holds what.
+
+    def largest_holders(self, queue: str, resource: str) -> list[tuple[str, int]]:
+        known = self._largest.get((queue, resource))
+        if known is None:
+            known = self._largest[queue, resource] = largest(self._holders(queue), resource)
+        return known
+
+    def _holders(self, queue: str) -> Iterable[tuple[str, Mapping[str, int]]]:
+        return ((job_name(key), held) for key, held in self.accounts.holders(queue))
