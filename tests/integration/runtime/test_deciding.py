@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -148,7 +148,7 @@ async def deciding(
     *,
     answer: Callable[[AnyIntent], AnyOutcome] = applied,
     insists: bool = False,
-) -> AsyncIterator[tuple[Gateway, list[Stimulus]]]:
+) -> AsyncGenerator[tuple[Gateway, list[Stimulus]]]:
     """A shell with a core that wants this, and a gateway that answers like that."""
     info = await bus.jetstream.stream_info(STATE.name)
     marker = KindSynced(kind="queue", incarnation=info.created, resource_version="1", count=0)

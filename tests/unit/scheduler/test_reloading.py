@@ -14,7 +14,7 @@ from stromboli.scheduling.errors import BadConfiguration
 
 ONE = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n"
 OTHER = "actions: allocate, backfill\ntiers: [{plugins: [{name: priority}, {name: gang}]}]\n"
-BAD = "actions: alocate\ntiers: [{plugins: [{name: gnag}]}]\n"
+BAD = "actions: allocates\ntiers: [{plugins: [{name: gnag}]}]\n"
 
 
 @pytest.fixture

@@ -68,10 +68,10 @@ def test_the_default_is_what_volcanos_chart_installs():
         ("- a", "expected a mapping with the keys actions and tiers"),
         ("actions: allocate", "tiers: expected a list of tiers"),
         ("actions: 3\ntiers: []", "actions: expected names of actions"),
-        ("actions: alocate\ntiers: []", "did you mean 'allocate'"),
+        ("actions: allocates\ntiers: []", "did you mean 'allocate'"),
         ("actions: allocate\ntires: []", "the key 'tires' .*did you mean 'tiers'"),
         ("actions: allocate\ntiers: [{plugins: [{name: gnag}]}]", "did you mean 'gang'"),
-        ("actions: allocate\ntiers: [{plugins: [{nam: gang}]}]", "expected a plugin with a name"),
+        ("actions: allocate\ntiers: [{plugins: [{named: gang}]}]", "expected a plugin with a name"),
         ("actions: allocate\ntiers: [{plugin: []}]", "tier 1: expected a list of plugins"),
         (
             "actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOder: true}]}]",
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_said_with_a_suggestion(text: str, said: str):
 
 def test_everything_that_is_wrong_is_said_at_once():
     with pytest.raises(BadFile) as caught:
-        read_conf("actions: alocate\ntiers: [{plugins: [{name: gnag}, {name: binpac}]}]")
+        read_conf("actions: allocates\ntiers: [{plugins: [{name: gnag}, {name: binpac}]}]")
 
     assert len(caught.value.problems) == 3
 

@@ -1,4 +1,4 @@
-"""The files that a NATS server and our services share: its configuration, a password each.
+"""The files that servers and our services share: NATS' configuration, passwords, API tokens.
 
 Passwords are made once; asking again keeps them, so that a server that starts anew still knows
 the services that run. Whoever can read the folder can act as any service.
@@ -7,13 +7,25 @@ the services that run. Whoever can read the folder can act as any service.
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from stromboli.contracts.nats_config import MAX_PAYLOAD, users_block
 from stromboli.contracts.permissions import SERVICES
 
-__all__ = ["new_passwords", "server_text", "write_bus_files", "write_private"]
+__all__ = [
+    "API_USERS",
+    "new_passwords",
+    "server_text",
+    "write_api_users",
+    "write_bus_files",
+    "write_private",
+]
+
+
+API_USERS: Final = ("gateway", "admission")
+"""Services that speak to the API server, each in its own name."""
 
 
 def new_passwords() -> dict[str, str]:
@@ -31,7 +43,7 @@ def server_text(*, listen: str, store: str, passwords: Mapping[str, str]) -> str
 
 
 def write_bus_files(folder: Path, *, listen: str, store: str) -> list[Path]:
-    """`nats-server.conf` and `passwords/<service>` in the folder; returns what was written."""
+    """`nats-server.conf`, `passwords/<service>`, `api-users.csv`; returns what was written."""
     passwords = new_passwords()
     written: list[Path] = []
     (folder / "passwords").mkdir(parents=True, exist_ok=True)
@@ -42,10 +54,22 @@ def write_bus_files(folder: Path, *, listen: str, store: str) -> list[Path]:
         else:
             write_private(path, passwords[service].encode())
             written.append(path)
+    users = folder / "api-users.csv"
+    if write_api_users(users):
+        written.append(users)
     configuration = folder / "nats-server.conf"
     text = server_text(listen=listen, store=store, passwords=passwords)
     write_private(configuration, text.encode())
     return [*written, configuration]
+
+
+def write_api_users(path: Path) -> bool:
+    """Tokens for the embedded API server, in kube's format; those that are there are kept."""
+    if path.exists():
+        return False
+    lines = [f"{secrets.token_urlsafe(32)},{user},{user}\n" for user in API_USERS]
+    write_private(path, "".join(lines).encode())
+    return True
 
 
 def write_private(path: Path, content: bytes) -> None:

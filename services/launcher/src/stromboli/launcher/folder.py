@@ -12,7 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from stromboli.launcher.bus_files import new_passwords, server_text, write_private
+from stromboli.launcher.bus_files import (
+    new_passwords,
+    server_text,
+    write_api_users,
+    write_private,
+)
 from stromboli.launcher.errors import AlreadyUp, NothingHere, PortTaken
 from stromboli.launcher.options import Options
 
@@ -59,6 +64,16 @@ class Folder:
     @property
     def api_data(self) -> Path:
         return self.root / "api"
+
+    @property
+    def api_users(self) -> Path:
+        """Tokens of our services at the embedded API server."""
+        return self.root / "api-users.csv"
+
+    @property
+    def kubeconfigs(self) -> Path:
+        """One for each of these; `kubeconfig` is for people."""
+        return self.root / "kubeconfigs"
 
     @property
     def certificates(self) -> Path:
@@ -118,6 +133,7 @@ class Folder:
             write_private(chosen, msgspec.json.format(msgspec.json.encode(installation)))
         for service, password in installation.passwords.items():
             write_private(self.password_file(service), password.encode())
+        write_api_users(self.api_users)
         text = server_text(
             listen=f"{_HOST}:{installation.nats_port}",
             store=str(self.root / "nats"),

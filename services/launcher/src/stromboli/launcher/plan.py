@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 
+from stromboli.launcher.bus_files import API_USERS
 from stromboli.launcher.folder import Folder, Installation
 from stromboli.launcher.options import Options
 from stromboli.runtime.embedded_nats import find_nats_server
@@ -75,6 +76,8 @@ def _api(folder: Folder, installation: Installation, options: Options) -> Planne
         *("--listen", f"{_HOST}:{installation.ports['api']}"),
         *("--kubeconfig-out", str(folder.kubeconfig)),
         *("--audit-log", str(folder.root / "audit.log")),
+        *("--token-file", str(folder.api_users)),
+        *("--kubeconfigs-out", str(folder.kubeconfigs)),
     ]
     if options.crds:
         argv += ["--crds", options.crds]
@@ -104,8 +107,8 @@ def _service(name: str, folder: Folder, installation: Installation, options: Opt
     if not options.nats:
         env[f"{prefix}_BUS__USER"] = name
         env[f"{prefix}_BUS__PASSWORD_FILE"] = str(folder.password_file(name))
-    if name in {"gateway", "admission"}:
-        env[f"{prefix}_KUBE__KUBECONFIG"] = kubeconfig_of(folder, options)
+    if name in API_USERS:
+        env[f"{prefix}_KUBE__KUBECONFIG"] = options.kubeconfig or str(folder.kubeconfigs / name)
     if name == "gateway":
         env |= _webhooks(prefix, folder, installation, options)
     if name == "admission":
@@ -113,6 +116,8 @@ def _service(name: str, folder: Folder, installation: Installation, options: Opt
             f"{prefix}_HTTPS__PORT": str(installation.ports["webhooks"]),
             f"{prefix}_HTTPS__CERTIFICATE": str(folder.certificates / "tls.crt"),
             f"{prefix}_HTTPS__KEY": str(folder.certificates / "tls.key"),
+            # What the gateway makes was asked for by whoever made the job.
+            f"{prefix}_TRUSTED_USERS": "gateway",
         }
     argv = (sys.executable, "-m", f"stromboli.{name}")
     beside = name in _BESIDE

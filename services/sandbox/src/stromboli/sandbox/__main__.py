@@ -47,6 +47,12 @@ def parser() -> argparse.ArgumentParser:
         help="address to serve on; port 0 takes any free one (default: %(default)s)",
     )
     api.add_argument("--kubeconfig-out", type=Path, help="write a kubeconfig for kubectl here")
+    api.add_argument(
+        "--kubeconfigs-out",
+        type=Path,
+        metavar="DIR",
+        help="write one for each user of the token file there, named like the user",
+    )
     api.add_argument("--crds", type=Path, help="directory of CRD manifests to create or update")
     api.add_argument(
         "--token-file", type=Path, help='further users: lines of token,user,uid,"group1,group2"'
@@ -89,6 +95,7 @@ def config_of(arguments: argparse.Namespace) -> SandboxConfig:
         tls=not arguments.insecure_http,
         token_file=arguments.token_file,
         kubeconfig_out=arguments.kubeconfig_out,
+        kubeconfigs_out=arguments.kubeconfigs_out,
         crds=arguments.crds,
         audit_log=arguments.audit_log,
         bookmark_interval_s=arguments.bookmark_interval,

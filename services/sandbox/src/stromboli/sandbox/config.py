@@ -24,6 +24,8 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     token_file: Path | None = None
     """Further users, as kube's static token file: token,user,uid,"group1,group2"."""
     kubeconfig_out: Path | None = None
+    kubeconfigs_out: Path | None = None
+    """A directory for a kubeconfig of each user of the token file."""
     crds: Path | None = None
     """A directory of CustomResourceDefinition manifests to create or update at the start."""
     audit_log: Path | None = None

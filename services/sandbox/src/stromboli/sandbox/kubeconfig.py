@@ -1,4 +1,4 @@
-"""A kubeconfig for the administrator: one cluster, one user, nothing to configure."""
+"""A kubeconfig for one user of one cluster: nothing to configure."""
 
 import base64
 import os
@@ -10,7 +10,9 @@ import yaml
 __all__ = ["write_kubeconfig"]
 
 
-def write_kubeconfig(path: Path, *, url: str, ca: Path | None, token: str) -> None:
+def write_kubeconfig(
+    path: Path, *, url: str, ca: Path | None, token: str, user: str = "stromboli-admin"
+) -> None:
     cluster: dict[str, Any] = {"server": url}
     if ca is not None:
         cluster["certificate-authority-data"] = base64.b64encode(ca.read_bytes()).decode()
@@ -19,8 +21,8 @@ def write_kubeconfig(path: Path, *, url: str, ca: Path | None, token: str) -> No
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": "stromboli-admin", "user": {"token": token}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": "stromboli-admin"}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
         "current-context": name,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -159,6 +159,10 @@ class SandboxServer:
         self.url = f"{'https' if config.tls else 'http'}://{config.host}:{port}"
         if config.kubeconfig_out is not None:
             write_kubeconfig(config.kubeconfig_out, url=self.url, ca=self.ca, token=self.token)
+        if config.kubeconfigs_out is not None:
+            for token, user in token_users(config.token_file).items():
+                path = config.kubeconfigs_out / user.name
+                write_kubeconfig(path, url=self.url, ca=self.ca, token=token, user=user.name)
 
     async def _run_workers(self) -> None:
         async with asyncio.TaskGroup() as group:

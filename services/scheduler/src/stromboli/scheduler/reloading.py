@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stromboli.contracts.stimuli import Instruction, Stimulus
+from stromboli.contracts.stimuli import Instruction, Stimulus, WokeUp
 from stromboli.runtime.deciding import DecidingShell
 from stromboli.runtime.logs import get_logger
 from stromboli.runtime.telemetry import counter, gauge
+from stromboli.scheduler.figures import Figures
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.conf_file import read_conf_with
 from stromboli.scheduling.core import SchedulerCore
@@ -39,8 +40,9 @@ class ConfFile:
 
     conf: SchedulingConf
     path: Path | None = None
+    problem: str = field(default="", init=False)
+    """Why what the file says now is not in use; empty when it is."""
     _seen: str = ""
-    _problem: str = field(default="", init=False)
 
     def read_or_raise(self) -> None:
         """At the start a file that can't be used is the end. Raises BadConfiguration, OSError."""
@@ -63,7 +65,7 @@ class ConfFile:
         except (OSError, UnicodeDecodeError, BadConfiguration) as problem:
             self._say(str(problem))
             return False
-        self._problem = ""
+        self.problem = ""
         _in_use.set(1)
         if conf == self.conf:
             return False
@@ -72,9 +74,9 @@ class ConfFile:
         return True
 
     def _say(self, problem: str) -> None:
-        if problem == self._problem:
+        if problem == self.problem:
             return
-        self._problem = problem
+        self.problem = problem
         _refused.add(1)
         _in_use.set(0)
         log.error("configuration.refused", path=str(self.path), problem=problem, keeps="the old")
@@ -95,6 +97,11 @@ class ReloadingCore:
         self._core = SchedulerCore(file.conf)
         self._loads = loads
         self._known: Loads = NO_LOADS
+        self._figures = Figures()
+
+    @property
+    def conf(self) -> SchedulingConf:
+        return self._core.conf
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         if self._core.conf is not self._file.conf:
@@ -103,4 +110,7 @@ class ReloadingCore:
         if loads is not self._known:
             self._known = loads
             self._core.measured(loads)
-        return self._core.handle(stimulus, now=now)
+        said = self._core.handle(stimulus, now=now)
+        if isinstance(stimulus, WokeUp) and self._figures.is_due(now):
+            self._figures.show(self._core.gauges())
+        return said

@@ -26,6 +26,8 @@ _VENDOR_LINES: Final = {
     "Kubernetes . Io / Availablezone:            ": "kubernetes.io/availablezone",
     "Network . Alpha . Kubernetes . Io / Network:": "network.alpha.kubernetes.io/network",
 }
+_NOTES: Final = "stromboli/"
+"""What the controllers note there for themselves; `kubectl get -o yaml` shows it."""
 _EVENT_WIDTHS: Final = (15, 40, 30, 40, 0)
 _EVENT_HEADER: Final = ("Type", "Reason", "Age", "Form", "Message")
 _GO_ZERO_TIME: Final = "0001-01-01 00:00:00 +0000 UTC"
@@ -137,9 +139,10 @@ def _status(job: Job) -> Iterator[str]:
             yield _at(1, f"{label}\t{number}")
     yield _at(1, "State:")
     yield _at(2, f"Phase:\t{status.state.phase}")
-    if status.controlled_resources:
+    resources = sorted(status.controlled_resources.items())
+    if shown := [(key, value) for key, value in resources if not key.startswith(_NOTES)]:
         yield _at(1, "Controlled Resources:")
-        for key, value in sorted(status.controlled_resources.items()):
+        for key, value in shown:
             yield _at(2, f"{key}: \t{value}")
     if status.conditions:
         yield _at(1, "Conditions:")
