@@ -1,8 +1,8 @@
 """What the loss of all NATS data costs: every object listed, projected and put on STATE again.
 
 From the loss to the sync marker of the pods nobody decides anything. The list that led to the
-marker is timed by the gateway's own log. The lease is lost with the data, and a gateway that notices
-late has begun a list in vain, which is why lists are counted.
+marker is timed by the gateway's own log. The lease is lost with the data, and a gateway that
+notices late has begun a list in vain, which is why lists are counted.
 """
 
 from collections.abc import AsyncGenerator

@@ -23,7 +23,7 @@ from stromboli.api.projections import decode_projection, encode_projection
 from stromboli.contracts import codec
 from stromboli.contracts.facts import ObjectSeen
 from stromboli.contracts.intents import BindGang
-from stromboli.contracts.stimuli import FactChanged, Instruction, Ready, WakeAt, WokeUp
+from stromboli.contracts.stimuli import FactChanged, Instruction, Probe, Ready, WakeAt, WokeUp
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.testkit.scheduling_objects import node, pod, pod_group, queue
@@ -191,9 +191,15 @@ def _growth(workload: Workload) -> Table:
             facts = [_packed(item) for item in _gangs(gangs)]
             took = _placed_in(core, facts, expect=jobs * base.size)
             rows.append(
-                {"grows": what, "×": factor, "nodes": nodes, "pods": jobs * base.size, "s": took}
+                {
+                    "grows": what,
+                    "times": factor,
+                    "nodes": nodes,
+                    "pods": jobs * base.size,
+                    "s": took,
+                }
             )
-    rows.sort(key=lambda row: (str(row["grows"]), int(row["×"])))
+    rows.sort(key=lambda row: (str(row["grows"]), int(row["times"])))
     return Table(title="What twice as much costs", rows=rows)
 
 
@@ -278,6 +284,7 @@ def _gangs(gangs: Gangs) -> Iterator[KubeObject]:
 
 def _gang(name: str, size: int, in_queue: str, cpu: str = "1", **more: Any) -> Iterator[KubeObject]:
     yield pod_group(name, min_member=size, phase="Inqueue", in_queue=in_queue)
+    options: dict[str, Any] = {"tolerations": _TOLERATED, **more}
     for index in range(size):
         yield pod(
             f"{name}-worker-{index}",
@@ -292,7 +299,7 @@ def _gang(name: str, size: int, in_queue: str, cpu: str = "1", **more: Any) -> I
                 "volcano.sh/task-spec": "worker",
                 "volcano.sh/task-index": str(index),
             },
-            **{"tolerations": _TOLERATED, **more},
+            **options,
         )
 
 
@@ -346,7 +353,7 @@ def _encoded(instructions: Iterable[Instruction]) -> int:
     """Encode what travels; returns how many pods are to be bound."""
     bound = 0
     for one in instructions:
-        if not isinstance(one, WakeAt):
+        if not isinstance(one, WakeAt | Probe):
             codec.encode(one)
         if isinstance(one, BindGang):
             bound += len(one.binds)
