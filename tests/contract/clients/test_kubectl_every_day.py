@@ -69,6 +69,12 @@ async def test_a_manifest_is_validated_by_the_server(run: Kubectl) -> None:
         await run("create", group)
 
 
+async def test_a_kind_that_nobody_knows_is_refused_by_name(run: Kubectl) -> None:
+    unknown = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "x"}}
+    with pytest.raises(AssertionError, match=r'no matches for kind "Foo" in version'):
+        await run("apply", unknown)
+
+
 async def test_apply_takes_out_what_the_manifest_no_longer_has(run: Kubectl) -> None:
     assert await run("apply", deployment("A", "B")) == "deployment.apps/web created\n"
     assert await run("apply", deployment("A", "C")) == "deployment.apps/web configured\n"

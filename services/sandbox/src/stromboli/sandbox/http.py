@@ -35,6 +35,11 @@ __all__ = ["HttpFront", "StatusServer"]
 
 _LOG: Final = logging.getLogger("stromboli.sandbox.http")
 _JSON: Final = "application/json"
+_OPENAPI_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_OPENAPI_TYPE: Final = _OPENAPI_PROTOBUF.replace("@", ".")
+"""Go does not read an @ in a media type."""
+_EMPTY_OPENAPI: Final = b"\n\x032.0"
+"""A document that says its version, 2.0, and nothing else."""
 _AGGREGATED_TYPE: Final = f"{_JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _OPEN_PATHS: Final = frozenset({"/version", "/healthz", "/livez", "/readyz"})
 _HAS_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -150,9 +155,13 @@ class HttpFront:
                 return web.Response(text="404 page not found\n", status=404)
             if request.method != "GET":
                 raise statuses.method_not_allowed()
+            accept = request.headers.get("Accept", "")
+            if trimmed == "/openapi/v2" and accept.startswith(_OPENAPI_PROTOBUF):
+                # kubectl asks so for a kind that version 3 does not describe: here it is none.
+                return web.Response(body=_EMPTY_OPENAPI, headers={"Content-Type": _OPENAPI_TYPE})
             aggregated = self._discovery.aggregated(trimmed)
             forms = AGGREGATED if aggregated is not None else frozenset[str]()
-            form = form_in(request.headers.get("Accept", ""), forms)
+            form = form_in(accept, forms)
             if aggregated is not None and form != PLAIN:
                 return web.Response(body=aggregated, headers={"Content-Type": _AGGREGATED_TYPE})
             return web.Response(body=document, content_type=_JSON)
