@@ -23,6 +23,7 @@ EVERY_KIND = (
     "node",
     "priorityclass",
     "resourcequota",
+    "poddisruptionbudget",
     "queue",
     "vcjob",
     "vcpodgroup",

@@ -7,6 +7,8 @@ together; so does this module, with the exception of the two after which nothing
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from stromboli.admitting.access import may_submit_job
 from stromboli.admitting.graphs import cycle_in, undefined_in
 from stromboli.admitting.jobs.cases import JobCase, TaskCase
@@ -15,11 +17,22 @@ from stromboli.admitting.jobs.queueing import QUEUE_RULES
 from stromboli.admitting.jobs.topology import PARTITION_RULES, job_tiers
 from stromboli.admitting.jobs.volumes import VOLUME_RULES
 from stromboli.admitting.names import in_brackets, qualified_name_faults
-from stromboli.admitting.rules import MAX_FAULTS, Cel, Fault, Faults, Rule, faults_of, rule
+from stromboli.admitting.rules import (
+    MAX_FAULTS,
+    OURS,
+    Cel,
+    Fault,
+    Faults,
+    Rule,
+    faults_of,
+    rule,
+)
 from stromboli.admitting.templates.checking import cpu_is_whole, template_faults
 
 __all__ = ["FIRST_RULES", "JOB_RULES", "TASK_RULES", "job_faults", "strung"]
 
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_MOST_BYTES: Final = 900 * 1024
 _MARKS: Final = (";", ".", ". ")
 _TASKS: Final = "!has(object.spec.tasks) || object.spec.tasks"
 _REPLICAS: Final = "(has(t.replicas) ? t.replicas : 0)"
@@ -38,6 +51,19 @@ _REPLICAS: Final = "(has(t.replicas) ? t.replicas : 0)"
 def has_tasks(case: JobCase) -> Faults:
     if not case.job.spec.tasks:
         yield ()
+
+
+@rule(
+    "job-size",
+    says="job has %s bytes, expected at most %s; keep large data in ConfigMaps or volumes",
+    about="larger jobs do not fit into one message between the services",
+    origin=OURS,
+    is_final=True,
+)
+def size(case: JobCase) -> Faults:
+    found = len(_ENCODER.encode(case.job))
+    if found > _MOST_BYTES:
+        yield str(found), str(_MOST_BYTES)
 
 
 @rule(
@@ -199,7 +225,7 @@ def task_order(case: JobCase) -> Faults:
         yield ()
 
 
-FIRST_RULES: Final[tuple[Rule[JobCase], ...]] = (has_tasks, mpi_master)
+FIRST_RULES: Final[tuple[Rule[JobCase], ...]] = (has_tasks, size, mpi_master)
 TASK_RULES: Final[tuple[Rule[TaskCase], ...]] = (
     task_min_available,
     task_name_twice,
