@@ -6,7 +6,7 @@ PYTHON ?= python3
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test faults lint format generate bench e2e-assets e2e clean
+.PHONY: help up demo test faults slow lint format generate bench e2e-assets e2e clean
 
 help: ## List what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -24,11 +24,14 @@ up: $(INSTALLED) ## Run everything on this machine until Ctrl-C
 demo: $(INSTALLED) ## Run two jobs and one that is too large, and show where the time went
 	@$(BIN)/stromboli demo
 
-test: $(INSTALLED) ## Run every test that needs nothing but Python
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not e2e and not slow"
+test: $(INSTALLED) ## Run the tests; they need nothing but Python
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not e2e and not slow" --ignore tests/faults
 
-faults: $(INSTALLED) ## Kill every process at every turn of a job's life (about ten minutes)
-	@$(BIN)/pytest -q -m slow tests/faults
+faults: $(INSTALLED) ## Kill, freeze, deceive and wipe real processes
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not e2e and not slow" tests/faults
+
+slow: $(INSTALLED) ## Kill every process at every turn of a job's life, submit thousands of jobs (20 minutes)
+	@$(BIN)/pytest -q -m "slow and not e2e"
 
 lint: $(INSTALLED) ## Style, types, layers, spelling, generated files
 	@$(BIN)/ruff check .

@@ -25,6 +25,7 @@ from stromboli.api import kinds
 from stromboli.contracts.permissions import BUS
 from stromboli.contracts.streams import DEAD, STREAMS
 from stromboli.kube import KubeClient
+from stromboli.kube.errors import KubeError
 from stromboli.runtime.bus.connection import connect
 from stromboli.runtime.bus.jetstream import JetStream
 from stromboli.runtime.bus.publisher import publishing
@@ -218,17 +219,28 @@ async def test_after_such_requests_everything_goes_on(house: House):
     await house.stands()
 
 
-async def test_a_job_that_does_not_fit_on_the_bus_is_put_aside_and_others_go_on(house: House):
+def wide(manifest: dict[str, Any]) -> dict[str, Any]:
     """The API server takes up to 3 MB, a message has at most one."""
-    manifest = job("wide")
     container = manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "WIDE", "value": "x" * (1100 * 1024)}]
-    await house.kube.create(kinds.VC_JOB, "default", manifest, field_manager="test")
+    return manifest
+
+
+async def test_a_job_that_does_not_fit_on_the_bus_is_refused_with_advice(house: House):
+    with pytest.raises(KubeError, match="keep large data in ConfigMaps or volumes"):
+        await house.kube.create(kinds.VC_JOB, "default", wide(job("wide")), field_manager="test")
+    await house.stands()
+
+
+async def test_what_does_not_fit_on_the_bus_is_put_aside_and_all_else_goes_on(house: House):
+    template = wide(job("wide"))
+    template |= {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate"}
+    await house.kube.create(kinds.JOB_TEMPLATE, "default", template, field_manager="test")
     await house.stands()
 
     lines = house.up.log("gateway").splitlines()
-    told = [line for line in lines if "message.dead" in line and "vcjob.default.wide" in line]
-    assert told, "nothing was said about the job that is too large"
+    told = [line for line in lines if "message.dead" in line and "jobtemplate.default.wide" in line]
+    assert told, "nothing was said about the template that is too large"
     assert "over the bus limit" in told[0]
 
 
