@@ -331,3 +331,13 @@ def test_ssh_mounts_the_key_where_it_is_looked_for(arguments: list[str], path: s
     assert spec["containers"][0]["volumeMounts"] == [
         {"name": "j-ssh", "mountPath": path, "subPath": ".ssh"}
     ]
+
+
+def test_how_long_a_job_says_it_will_run_is_told_to_the_scheduler():
+    manifest = mpi_job()
+    manifest["spec"]["runningEstimate"] = "1h30m"
+
+    annotations = build_pod_group(typed(manifest), no_priority).metadata.annotations
+
+    assert annotations["stromboli.sh/running-estimate"] == "1h30m"
+    assert build_pod_group(typed(mpi_job()), no_priority).metadata.annotations == {}

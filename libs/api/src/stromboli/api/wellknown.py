@@ -79,3 +79,6 @@ LAST_APPLIED_CONFIGURATION: Final = "kubectl.kubernetes.io/last-applied-configur
 SCHEDULER_NAME: Final = "volcano"
 DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
+
+RUNNING_ESTIMATE: Final = "stromboli.sh/running-estimate"
+"""Ours, on PodGroups: a job's `spec.runningEstimate`."""

@@ -12,7 +12,7 @@ from stromboli.api.kinds import controller_reference
 from stromboli.api.meta import ObjectMeta
 from stromboli.api.scheduling import PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicy
 from stromboli.api.selectors import LabelSelector
-from stromboli.api.wellknown import DEFAULT_QUEUE, PARTITION_ID, TASK_SPEC
+from stromboli.api.wellknown import DEFAULT_QUEUE, PARTITION_ID, RUNNING_ESTIMATE, TASK_SPEC
 from stromboli.lifecycle.quota import PriorityOf, min_resources
 
 __all__ = [
@@ -66,7 +66,7 @@ def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:
             name=pod_group_name(job),
             namespace=job.metadata.namespace,
             labels=job.metadata.labels,
-            annotations=job.metadata.annotations,
+            annotations=_annotations(job),
             owner_references=(controller_reference(job),),
         ),
         spec=PodGroupSpec(
@@ -81,6 +81,13 @@ def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:
             ),
         ),
     )
+
+
+def _annotations(job: Job) -> dict[str, str]:
+    """The job's own, and how long it says it will run, for which a PodGroup has no field."""
+    estimate = job.spec.running_estimate
+    own = job.metadata.annotations
+    return {**own, RUNNING_ESTIMATE: estimate} if estimate else own
 
 
 def _minimum(task: TaskSpec) -> int:

@@ -12,14 +12,12 @@ from statistics import median
 from typing import Final, TypeAlias
 
 from stromboli.api.scheduling import PodGroupPhase
+from stromboli.api.wellknown import RUNNING_ESTIMATE
 from stromboli.scheduling.jobs import ALLOCATED, Job
 from stromboli.scheduling.moments import duration_s, moment_of
 from stromboli.scheduling.pods import JobKey
 
-__all__ = ["ESTIMATE", "RunTimes"]
-
-ESTIMATE: Final = "stromboli.sh/running-estimate"
-"""On a PodGroup: the Job's `spec.runningEstimate`."""
+__all__ = ["RunTimes"]
 
 _FAMILIES: Final = 4096
 _REMEMBERED: Final = 9
@@ -53,7 +51,7 @@ class RunTimes:
         return self._since
 
     def estimate_s(self, job: Job) -> float | None:
-        said = job.annotations.get(ESTIMATE)
+        said = job.annotations.get(RUNNING_ESTIMATE)
         own = duration_s(said) if said else None
         if own is not None:
             return own
