@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["KubeAccess", "Limits"]
+__all__ = ["AccessSettings", "KubeAccess", "Limits"]
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 PositiveSeconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -58,3 +58,17 @@ class KubeAccess(msgspec.Struct, frozen=True, kw_only=True):
     """How often tokens and certificates are looked at again: they rotate."""
 
     limits: Limits = Limits()
+
+
+class AccessSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a service lets be set about it."""
+
+    kubeconfig: Annotated[
+        str, msgspec.Meta(description="kubeconfig file; empty means $KUBECONFIG or ~/.kube/config")
+    ] = ""
+    context: Annotated[
+        str, msgspec.Meta(description="context of the kubeconfig; empty means its current one")
+    ] = ""
+    in_cluster: Annotated[
+        bool, msgspec.Meta(description="use the pod's service account instead of a kubeconfig")
+    ] = False

@@ -8,6 +8,7 @@ import msgspec
 from stromboli.admitting.conf import AdmissionConf
 from stromboli.api.wellknown import SCHEDULER_NAME
 from stromboli.kube import KubeAccess, Limits
+from stromboli.kube.settings import AccessSettings
 from stromboli.runtime.bus.connection import BusSettings
 from stromboli.runtime.health import HealthSettings
 from stromboli.runtime.logs import LogSettings
@@ -57,18 +58,9 @@ class HttpsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = Duration(120)
 
 
-class KubeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KubeSettings(AccessSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a queue that STATE does not show yet is looked up."""
 
-    kubeconfig: Annotated[
-        str, msgspec.Meta(description="kubeconfig file; empty means $KUBECONFIG or ~/.kube/config")
-    ] = ""
-    context: Annotated[
-        str, msgspec.Meta(description="context of the kubeconfig; empty means its current one")
-    ] = ""
-    in_cluster: Annotated[
-        bool, msgspec.Meta(description="use the pod's service account instead of a kubeconfig")
-    ] = False
     lookup_timeout: Annotated[
         Duration, msgspec.Meta(description="how long such a lookup may take")
     ] = Duration(1)

@@ -6,24 +6,16 @@ import msgspec
 
 from stromboli.api.wellknown import SCHEDULER_NAME
 from stromboli.gateway.webhooks import Place
+from stromboli.kube.settings import AccessSettings
 from stromboli.runtime.bus.connection import BusSettings
 from stromboli.runtime.health import HealthSettings
 from stromboli.runtime.logs import LogSettings
 from stromboli.runtime.units import Duration
 
 
-class KubeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KubeSettings(AccessSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which API server, and as whom."""
 
-    kubeconfig: Annotated[
-        str, msgspec.Meta(description="kubeconfig file; empty means $KUBECONFIG or ~/.kube/config")
-    ] = ""
-    context: Annotated[
-        str, msgspec.Meta(description="context of the kubeconfig; empty means its current one")
-    ] = ""
-    in_cluster: Annotated[
-        bool, msgspec.Meta(description="use the pod's service account instead of a kubeconfig")
-    ] = False
     max_in_flight: Annotated[
         int, msgspec.Meta(description="requests to the API server at once", ge=1)
     ] = 64
