@@ -23,7 +23,7 @@ from stromboli.gateway.published import Key, Published
 from stromboli.gateway.settling import OwnWrites
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
-from stromboli.kube.errors import KubeError
+from stromboli.kube.errors import KubeError, NotFound
 from stromboli.kube.reflector import (
     Bookmark,
     Change,
@@ -44,6 +44,9 @@ from stromboli.runtime.crashpoints import declare, reach
 from stromboli.runtime.logs import get_logger
 
 log = get_logger(__name__)
+
+DISPENSABLE = frozenset({"vccronjob", "jobflow", "jobtemplate"})
+"""Kinds whose CRDs a cluster may not have."""
 
 PAGE = declare("gateway.list.page", "a page of a list was handed to the writer")
 LISTED = declare("gateway.list.done", "the list is complete, its marker is not published yet")
@@ -123,10 +126,7 @@ class KindFeed:
             case ListDone(resource_version, count):
                 await self._list_done(resource_version, count)
             case ListAbandoned(error):
-                log.warning("list.abandoned", kind=self.kind.token, problem=str(error))
-                self._own_writes.list_abandoned(self.kind.token)
-                self._difference.list_abandoned()
-                self._place_keys = None
+                await self._list_abandoned(error)
             case Changed(event):
                 self.interrupted = ""
                 await self._changed(event)
@@ -237,6 +237,30 @@ class KindFeed:
         reach(SYNCED)
         log.info("kind.synced", kind=self.kind.token, count=count, version=resource_version)
         await self._move_watermark(resource_version, now=True)
+
+    async def _list_abandoned(self, error: KubeError) -> None:
+        log.warning("list.abandoned", kind=self.kind.token, problem=str(error))
+        self._own_writes.list_abandoned(self.kind.token)
+        self._difference.list_abandoned()
+        self._place_keys = None
+        if isinstance(error, NotFound) and error.is_unknown_kind:
+            await self._is_not_served()
+
+    async def _is_not_served(self) -> None:
+        """A cluster may do without some kinds: then there are none of them, and that is known.
+
+        Not if there were any before: a server that starts has its custom kinds only after a while.
+        """
+        token, incarnation = self.kind.token, self._published.incarnation
+        marker = self._published.markers.get(token)
+        is_known = marker is not None and marker.incarnation == incarnation
+        if token not in DISPENSABLE or is_known or self._published.standings(token):
+            return
+        await self._writer.write(
+            KindSynced(kind=token, incarnation=incarnation, resource_version="0", count=0)
+        )
+        await self._writer.flush(token)
+        log.warning("kind.not_served", kind=token, advice="install its CRD to use it")
 
     async def _move_watermark(self, resource_version: str, *, now: bool = False) -> None:
         passed_s = self._clock.monotonic() - self._watermarked_at
