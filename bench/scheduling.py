@@ -6,7 +6,7 @@ no API server take part: those are other figures.
 """
 
 import gc
-import resource
+import os
 import statistics
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from bench.figures import NotMeasured, Row, Run, Table
+from bench.servers import rss_bytes
 from bench.workload_files import load_workload
 from stromboli.api.core import Toleration
 from stromboli.api.kinds import by_token, kind_of
@@ -24,6 +25,7 @@ from stromboli.contracts import codec
 from stromboli.contracts.facts import ObjectSeen
 from stromboli.contracts.intents import BindGang
 from stromboli.contracts.stimuli import FactChanged, Instruction, Probe, Ready, WakeAt, WokeUp
+from stromboli.runtime.collecting import collect_rarely
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.testkit.scheduling_objects import node, pod, pod_group, queue
@@ -103,6 +105,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 async def measure(run: Run) -> AsyncGenerator[Table | NotMeasured]:
     workload = load_workload(NAME, Workload, quick=run.quick)
+    collect_rarely()  # as the service does
     rows: list[Row] = []
     for gangs in workload.workloads:
         run.say(f"{gangs.name} on {workload.nodes:,} nodes")
@@ -224,7 +227,7 @@ def _session(workload: Workload) -> Table:
         "nodes": size.nodes,
         "pods": size.pods,
         "read and first cycle s": read_s,
-        "RSS MiB": (_rss() - before) / 1024,
+        "RSS MiB": (_rss() - before) / 2**20,
         "cycle for one new pod ms": statistics.median(cycles) * 1000,
     }
     return Table(title="A cluster that is full of running pods", rows=[row])
@@ -361,4 +364,5 @@ def _encoded(instructions: Iterable[Instruction]) -> int:
 
 
 def _rss() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    gc.collect()
+    return rss_bytes(os.getpid())

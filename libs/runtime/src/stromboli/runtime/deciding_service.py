@@ -16,6 +16,7 @@ from stromboli.contracts.subjects import CLUSTER
 from stromboli.runtime.bus.connection import BusSettings, connect
 from stromboli.runtime.bus.publisher import publishing
 from stromboli.runtime.clock import SystemClock
+from stromboli.runtime.collecting import collect_rarely
 from stromboli.runtime.deciding import DecidingShell, Prober
 from stromboli.runtime.health import Health, HealthServer, HealthSettings, NotReady, Ok
 from stromboli.runtime.logs import LogSettings
@@ -66,6 +67,7 @@ def run_deciding_service(
 
     What runs `beside` the shell ends with it, and may wake it.
     """
+    collect_rarely()
 
     async def live(life: Lifetime) -> None:
         parts = _Parts(kinds=kinds, make_core=make_core, shard=shard, probe=probe, beside=beside)

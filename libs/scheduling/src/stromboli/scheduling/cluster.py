@@ -24,7 +24,14 @@ from stromboli.scheduling.loads import NO_LOADS, Loads
 from stromboli.scheduling.neighbours import Domains, Neighbourhood
 from stromboli.scheduling.nodes import NodeTable, read_node
 from stromboli.scheduling.occupancy import Occupancy, Place
-from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus, read_task
+from stromboli.scheduling.pods import (
+    JobKey,
+    PodKey,
+    Task,
+    TaskClass,
+    TaskStatus,
+    read_task,
+)
 from stromboli.scheduling.queues import QueueInfo, read_queue
 from stromboli.scheduling.resources import ResourceIndex
 from stromboli.scheduling.trial import Placement
@@ -99,6 +106,8 @@ class Cluster:
         self._by_uid: dict[str, Task] | None = None
         """Our pods, kept only from the moment when somebody asks who stands where."""
         self._tasks: dict[PodKey, Task] = {}
+        self._kinds: set[TaskClass] = set()
+        """Classes whose resources all have a row."""
         self._priority_classes: dict[str, PriorityClass] = {}
 
     def take_changes(self) -> Changes:
@@ -226,8 +235,7 @@ class Cluster:
         if task == before or self._says_only_what_we_wrote(before, task):
             return
         self._remember(key, task)
-        for resource, _ in task.kind.request:
-            self.resources.row(resource)
+        self._meet(task.kind)
         self._occupy(task)
         self._settle_among_neighbours(task)
         if before is not None and before.group and before.group != task.group:
@@ -254,6 +262,13 @@ class Cluster:
             self.nominated[task.uid] = task.nominated
         if task.status in {TaskStatus.BOUND, TaskStatus.RUNNING}:
             self.changes.started = True
+
+    def _meet(self, kind: TaskClass) -> None:
+        """Have a row for all that a class asks for; almost always it is an old acquaintance."""
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            for resource, _ in kind.request:
+                self.resources.row(resource)
 
     def _remember(self, key: PodKey, task: Task) -> None:
         self._tasks[key] = task
