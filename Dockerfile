@@ -3,58 +3,72 @@
 
 ARG PYTHON=3.11-slim
 
-# Everything is built to wheels once; each service then installs its own from them, offline.
+# Everything is built to wheels once; each service then installs its own from them, offline. Those stages
+# stand on this one, so that no builder takes an old installation from its cache.
 FROM docker.io/library/python:${PYTHON} AS wheels
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 COPY constraints.txt ./
 COPY libs libs
 COPY services services
 RUN rm -rf libs/testkit \
  && python -m venv /build \
- && /build/bin/pip wheel -q --disable-pip-version-check -w /wheels -c constraints.txt ./libs/* ./services/*
+ && /build/bin/pip wheel -q -w /wheels -c constraints.txt ./libs/* ./services/* \
+ && python -m venv /opt/stromboli
+ENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels
 
 FROM docker.io/library/python:${PYTHON} AS base
 RUN useradd --uid 10001 --create-home stromboli \
- && mkdir /state && chown stromboli /state \
- && python -m venv /opt/stromboli
-ENV PATH=/opt/stromboli/bin:$PATH PYTHONUNBUFFERED=1 LOG_FORMAT=json \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels
+ && mkdir /state && chown stromboli /state
+ENV PATH=/opt/stromboli/bin:$PATH PYTHONUNBUFFERED=1 LOG_FORMAT=json
+
+FROM wheels AS installed-gateway
+RUN /opt/stromboli/bin/pip install -q stromboli-gateway
 
 FROM base AS gateway
-RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    /opt/stromboli/bin/pip install -q stromboli-gateway
+COPY --from=installed-gateway /opt/stromboli /opt/stromboli
 USER stromboli
 ENTRYPOINT ["stromboli-gateway"]
 
+FROM wheels AS installed-admission
+RUN /opt/stromboli/bin/pip install -q stromboli-admission
+
 FROM base AS admission
-RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    /opt/stromboli/bin/pip install -q stromboli-admission
+COPY --from=installed-admission /opt/stromboli /opt/stromboli
 USER stromboli
 ENTRYPOINT ["stromboli-admission"]
 
+FROM wheels AS installed-controllers
+RUN /opt/stromboli/bin/pip install -q stromboli-controllers
+
 FROM base AS controllers
-RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    /opt/stromboli/bin/pip install -q stromboli-controllers
+COPY --from=installed-controllers /opt/stromboli /opt/stromboli
 USER stromboli
 ENTRYPOINT ["stromboli-controllers"]
 
+FROM wheels AS installed-scheduler
+RUN /opt/stromboli/bin/pip install -q stromboli-scheduler
+
 FROM base AS scheduler
-RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    /opt/stromboli/bin/pip install -q stromboli-scheduler
+COPY --from=installed-scheduler /opt/stromboli /opt/stromboli
 USER stromboli
 ENTRYPOINT ["stromboli-scheduler"]
 
+FROM wheels AS installed-sandbox
+RUN /opt/stromboli/bin/pip install -q stromboli-sandbox
+
 FROM base AS sandbox
-RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    /opt/stromboli/bin/pip install -q stromboli-sandbox
+COPY --from=installed-sandbox /opt/stromboli /opt/stromboli
 COPY deploy/crds /crds
 COPY examples/rules.yaml /examples/rules.yaml
 USER stromboli
 ENTRYPOINT ["stromboli-sandbox"]
 
+FROM wheels AS installed-tools
+RUN /opt/stromboli/bin/pip install -q stromboli-launcher stromboli-vcctl
+
 FROM base AS tools
-RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    /opt/stromboli/bin/pip install -q stromboli-launcher stromboli-vcctl
+COPY --from=installed-tools /opt/stromboli /opt/stromboli
 COPY examples /examples
 USER stromboli
 ENTRYPOINT ["stromboli"]
