@@ -1,53 +1,21 @@
-"""The controllers between a NATS server, a gateway and an API server of the test's own."""
+"""The controllers, and a scheduler's seat on the bus beside them."""
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
-from stromboli.kube import KubeClient
-from stromboli.testkit.api_server import ApiServer
 from stromboli.testkit.bus_peer import BusPeer
+from stromboli.testkit.controller_fixtures import (
+    StartControllers,
+    cluster,
+    gateway,
+    start_controllers,
+)
 from stromboli.testkit.deciders import DeciderProcess
 from stromboli.testkit.gateways import GatewayProcess
-from stromboli.testkit.kube_objects import ClusterBuilder
 from stromboli.testkit.nats_server import NatsServer
 
-StartControllers = Callable[..., DeciderProcess]
-
-
-@pytest.fixture
-async def gateway(
-    tmp_path: Path, nats_server: NatsServer, own_api_server: ApiServer
-) -> AsyncIterator[GatewayProcess]:
-    gateway = GatewayProcess(
-        tmp_path / "gateway", nats_url=nats_server.url, kubeconfig=own_api_server.kubeconfig
-    )
-    await gateway.until_ready()
-    yield gateway
-    gateway.kill()
-
-
-@pytest.fixture
-async def start_controllers(
-    tmp_path: Path, gateway: GatewayProcess, nats_server: NatsServer
-) -> AsyncIterator[StartControllers]:
-    """Starts controllers, all or those that are named; what still runs at the end is killed."""
-    started: list[DeciderProcess] = []
-
-    def start(controllers: str = "*") -> DeciderProcess:
-        process = DeciderProcess(
-            "controllers",
-            tmp_path / f"controllers-{len(started)}",
-            nats_url=nats_server.url,
-            env={"STROMBOLI_CONTROLLERS_CONTROLLERS": controllers},
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
+__all__ = ["cluster", "gateway", "start_controllers"]
 
 
 @pytest.fixture
@@ -62,9 +30,3 @@ async def scheduler(gateway: GatewayProcess, nats_server: NatsServer) -> AsyncIt
     async with BusPeer("scheduler", nats_server.url) as peer:
         await peer.until_synced()
         yield peer
-
-
-@pytest.fixture
-async def cluster(own_api_server: ApiServer) -> AsyncIterator[ClusterBuilder]:
-    async with KubeClient.connect(own_api_server.access()) as kube:
-        yield ClusterBuilder(kube, "default")
