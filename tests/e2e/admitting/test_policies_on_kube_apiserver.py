@@ -65,7 +65,7 @@ def _matters(case: AdmissionCase) -> bool:
     return case.verb == "CREATE" and is_static and not case.needs_schema
 
 
-CASES: Final = [case for case in load_cases() if case.kind != "HyperNode" and _matters(case)]
+CASES: Final = [case for case in load_cases() if _matters(case)]
 
 
 async def _install(server: KubeApiServer) -> None:

@@ -67,6 +67,7 @@ def test_manifests_are_read_in_the_order_people_expect():
         ("CronJob", "cronjobs.batch.volcano.sh", "Namespaced", ["cronvcjob", "cronvj"], True),
         ("JobFlow", "jobflows.flow.volcano.sh", "Namespaced", ["jf"], True),
         ("JobTemplate", "jobtemplates.flow.volcano.sh", "Namespaced", ["jt"], True),
+        ("HyperNode", "hypernodes.topology.volcano.sh", "Cluster", ["hn"], True),
     ],
 )  # fmt: skip
 def test_names_scope_and_subresources_are_volcanos(
@@ -113,6 +114,12 @@ def test_columns_are_volcanos():
             ("Age", "date", ".metadata.creationTimestamp", 0),
         ],
         "JobTemplate": [],
+        "HyperNode": [
+            ("Tier", "string", ".spec.tier", 0),
+            ("TierName", "string", ".spec.tierName", 0),
+            ("NodeCount", "integer", ".status.nodeCount", 0),
+            ("Age", "date", ".metadata.creationTimestamp", 0),
+        ],
     }
 
 
@@ -147,6 +154,18 @@ def test_bounds_defaults_and_enums_reach_the_schema():
     assert schema("PodGroup", *sub_group, "subGroupSize")["default"] == 1
     assert schema("PodGroup", *sub_group, "minSubGroups")["default"] == 0
     assert schema("PodGroup", *sub_group, "matchLabelKeys")["x-kubernetes-list-type"] == "atomic"
+    member = ("spec", "members", "[]")
+    assert schema("HyperNode", "spec")["required"] == ["tier"]
+    assert schema("HyperNode", "spec", "members")["minItems"] == 1
+    assert schema("HyperNode", *member)["required"] == ["type"]
+    assert schema("HyperNode", *member, "selector", "exactMatch")["required"] == ["name"]
+    assert [
+        rule["message"]
+        for rule in schema("HyperNode", *member, "selector")["x-kubernetes-validations"]
+    ] == [
+        "Either ExactMatch or RegexMatch or LabelMatch must be specified",
+        "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified",
+    ]
 
 
 def test_quantities_are_integers_or_text_with_kubernetes_pattern():

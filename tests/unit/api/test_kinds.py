@@ -30,7 +30,8 @@ def test_tokens_are_those_that_subjects_are_spelt_with():
     assert [kind.token for kind in KINDS] == [
         "pod", "node", "priorityclass", "namespace", "configmap", "service", "secret", "event",
         "lease", "vcjob", "vcpodgroup", "queue", "command",
-        "vccronjob", "jobflow", "jobtemplate", "replicaset", "statefulset", "daemonset", "k8sjob",
+        "vccronjob", "jobflow", "jobtemplate", "hypernode",
+        "replicaset", "statefulset", "daemonset", "k8sjob",
         "networkpolicy", "persistentvolumeclaim",
         "resourcequota", "poddisruptionbudget",
     ]  # fmt: skip

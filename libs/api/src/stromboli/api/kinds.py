@@ -34,12 +34,14 @@ from stromboli.api.errors import BadPath, UnknownKind
 from stromboli.api.flow import JobFlow, JobTemplate
 from stromboli.api.meta import KubeObject, OwnerReference
 from stromboli.api.scheduling import PodGroup, Queue
+from stromboli.api.topology import HyperNode
 
 __all__ = [
     "COMMAND",
     "CONFIG_MAP",
     "DAEMON_SET",
     "EVENT",
+    "HYPER_NODE",
     "JOB_FLOW",
     "JOB_TEMPLATE",
     "K8S_JOB",
@@ -193,6 +195,11 @@ JOB_TEMPLATE: Final = Kind(
     plural="jobtemplates", namespaced=True, type=JobTemplate, short_names=("jt",),
     status_subresource=True,
 )  # fmt: skip
+HYPER_NODE: Final = Kind(
+    "hypernode", group="topology.volcano.sh", version="v1alpha1", kind="HyperNode",
+    plural="hypernodes", namespaced=False, type=HyperNode, short_names=("hn",),
+    status_subresource=True,
+)  # fmt: skip
 REPLICA_SET: Final = Kind(
     "replicaset", group="apps", version="v1", kind="ReplicaSet", plural="replicasets",
     namespaced=True, type=ReplicaSet, short_names=("rs",), status_subresource=True,
@@ -245,6 +252,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     VC_CRON_JOB,
     JOB_FLOW,
     JOB_TEMPLATE,
+    HYPER_NODE,
     REPLICA_SET,
     STATEFUL_SET,
     DAEMON_SET,

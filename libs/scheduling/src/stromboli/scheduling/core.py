@@ -46,7 +46,7 @@ from stromboli.scheduling.trial import Eviction
 
 __all__ = ["KINDS", "SchedulerCore"]
 
-KINDS = ("node", "pod", "vcpodgroup", "queue", "priorityclass", *FOR_PLUGINS)
+KINDS = ("node", "pod", "vcpodgroup", "queue", "priorityclass", "hypernode", *FOR_PLUGINS)
 """What the core must be told about."""
 
 _ASK_AGAIN_S = 1.0

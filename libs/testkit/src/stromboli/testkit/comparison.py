@@ -30,6 +30,7 @@ EVERY_KIND = (
     "vccronjob",
     "jobflow",
     "jobtemplate",
+    "hypernode",
     "command",
     "replicaset",
     "statefulset",

@@ -5,6 +5,7 @@ A scenario is a mapping, as in tests/conformance/scheduling/*.yaml:
     id, says          its name and a sentence
     actions, tiers    the configuration; of each plugin only the listed points are on ("all": all)
     nodes, queues, classes, budgets     by name; amounts as in Kubernetes
+    hypernodes        by name: tier, tierName, and as members `nodes` and `hypernodes` by name
     groups            by name: min, queue, phase, class, tasks (per-task minimums), pods by name
     after             what happens next, step by step: {advance: seconds}, {end_pods: true},
                       {run: [pods]}, {finish: [pods]}, {add: {nodes:, groups:, ...}}
@@ -34,6 +35,7 @@ from stromboli.api.core import (
 )
 from stromboli.api.meta import KubeObject
 from stromboli.api.scheduling import PodGroup, Queue
+from stromboli.api.topology import HyperNode
 from stromboli.api.wellknown import GROUP_NAME, TASK_SPEC
 from stromboli.scheduling.conf import FLAG_NAMES
 from stromboli.scheduling.conf_file import read_conf
@@ -109,6 +111,8 @@ def _objects(given: Scenario) -> Iterator[KubeObject]:
         yield _queue(name, dict(said or {}))
     for name, said in given.get("nodes", {}).items():
         yield _node(name, dict(said))
+    for name, said in given.get("hypernodes", {}).items():
+        yield _hyper_node(name, dict(said))
     for name, said in given.get("budgets", {}).items():
         metadata = {"name": name, "namespace": _NAMESPACE}
         yield _make(PodDisruptionBudget, {"metadata": metadata, **said})
@@ -146,6 +150,15 @@ def _node(name: str, said: dict[str, Any]) -> KubeObject:
     spec = {key: said.pop(key) for key in ("taints", "unschedulable") if key in said}
     offered = {"pods": 10, **said}
     return _make(Node, {"metadata": metadata, "spec": spec, "status": {"allocatable": offered}})
+
+
+def _hyper_node(name: str, said: dict[str, Any]) -> KubeObject:
+    members = [
+        {"type": kind, "selector": {"exactMatch": {"name": each}}}
+        for kind, key in (("Node", "nodes"), ("HyperNode", "hypernodes"))
+        for each in said.pop(key, ())
+    ]
+    return _make(HyperNode, {"metadata": {"name": name}, "spec": {"members": members, **said}})
 
 
 def _group(name: str, said: dict[str, Any]) -> KubeObject:

@@ -45,7 +45,7 @@ from stromboli.runtime.logs import get_logger
 
 log = get_logger(__name__)
 
-DISPENSABLE = frozenset({"vccronjob", "jobflow", "jobtemplate"})
+DISPENSABLE = frozenset({"vccronjob", "jobflow", "jobtemplate", "hypernode"})
 """Kinds whose CRDs a cluster may not have."""
 
 PAGE = declare("gateway.list.page", "a page of a list was handed to the writer")

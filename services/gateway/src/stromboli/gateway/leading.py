@@ -60,6 +60,7 @@ WATCHED: tuple[Kind[Any], ...] = tuple(
         "vccronjob",
         "jobflow",
         "jobtemplate",
+        "hypernode",
         "command",
         "replicaset",
         "statefulset",

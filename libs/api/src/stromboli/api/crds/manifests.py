@@ -12,6 +12,7 @@ import yaml
 from stromboli.api.crds.schema import Schema, schema_of
 from stromboli.api.kinds import (
     COMMAND,
+    HYPER_NODE,
     JOB_FLOW,
     JOB_TEMPLATE,
     QUEUE,
@@ -86,6 +87,15 @@ CRDS: Final = (
         ),
     ),
     Crd(JOB_TEMPLATE),
+    Crd(
+        HYPER_NODE,
+        (
+            Column("Tier", "string", ".spec.tier"),
+            Column("TierName", "string", ".spec.tierName"),
+            Column("NodeCount", "integer", ".status.nodeCount"),
+            Column("Age", "date", ".metadata.creationTimestamp"),
+        ),
+    ),
 )
 
 _HEADER: Final = """\
