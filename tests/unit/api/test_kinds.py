@@ -33,7 +33,7 @@ def test_tokens_are_those_that_subjects_are_spelt_with():
         "vccronjob", "jobflow", "jobtemplate", "hypernode",
         "replicaset", "statefulset", "daemonset", "k8sjob",
         "networkpolicy", "persistentvolumeclaim",
-        "resourcequota", "poddisruptionbudget",
+        "resourcequota", "poddisruptionbudget", "persistentvolume", "storageclass", "csinode",
     ]  # fmt: skip
 
 

@@ -13,12 +13,14 @@ from stromboli.api.bus import Command
 from stromboli.api.core import (
     BatchJob,
     ConfigMap,
+    CSINode,
     DaemonSet,
     Event,
     Lease,
     Namespace,
     NetworkPolicy,
     Node,
+    PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
@@ -28,6 +30,7 @@ from stromboli.api.core import (
     Secret,
     Service,
     StatefulSet,
+    StorageClass,
 )
 from stromboli.api.cron import CronJob
 from stromboli.api.errors import BadPath, UnknownKind
@@ -39,6 +42,7 @@ from stromboli.api.topology import HyperNode
 __all__ = [
     "COMMAND",
     "CONFIG_MAP",
+    "CSI_NODE",
     "DAEMON_SET",
     "EVENT",
     "HYPER_NODE",
@@ -50,6 +54,7 @@ __all__ = [
     "NAMESPACE",
     "NETWORK_POLICY",
     "NODE",
+    "PERSISTENT_VOLUME",
     "PERSISTENT_VOLUME_CLAIM",
     "POD",
     "POD_DISRUPTION_BUDGET",
@@ -60,6 +65,7 @@ __all__ = [
     "SECRET",
     "SERVICE",
     "STATEFUL_SET",
+    "STORAGE_CLASS",
     "VC_CRON_JOB",
     "VC_JOB",
     "VC_POD_GROUP",
@@ -234,6 +240,19 @@ POD_DISRUPTION_BUDGET: Final = Kind(
     plural="poddisruptionbudgets", namespaced=True, type=PodDisruptionBudget,
     short_names=("pdb",), status_subresource=True,
 )  # fmt: skip
+PERSISTENT_VOLUME: Final = Kind(
+    "persistentvolume", group="", version="v1", kind="PersistentVolume",
+    plural="persistentvolumes", namespaced=False, type=PersistentVolume,
+    short_names=("pv",), status_subresource=True,
+)  # fmt: skip
+STORAGE_CLASS: Final = Kind(
+    "storageclass", group="storage.k8s.io", version="v1", kind="StorageClass",
+    plural="storageclasses", namespaced=False, type=StorageClass, short_names=("sc",),
+)  # fmt: skip
+CSI_NODE: Final = Kind(
+    "csinode", group="storage.k8s.io", version="v1", kind="CSINode", plural="csinodes",
+    namespaced=False, type=CSINode,
+)  # fmt: skip
 
 KINDS: Final[tuple[Kind[Any], ...]] = (
     POD,
@@ -261,6 +280,9 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     PERSISTENT_VOLUME_CLAIM,
     RESOURCE_QUOTA,
     POD_DISRUPTION_BUDGET,
+    PERSISTENT_VOLUME,
+    STORAGE_CLASS,
+    CSI_NODE,
 )
 
 _BY_TOKEN: Final = {kind.token: kind for kind in KINDS}

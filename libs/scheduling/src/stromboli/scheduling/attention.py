@@ -77,6 +77,8 @@ class Attention:
             kinds += [Unblock.SHARE, Unblock.TURN]
         if kinds or changes.started:
             kinds.append(Unblock.VICTIMS)
+        if changes.volumes:
+            kinds.append(Unblock.VOLUMES)
         return self._sleepers.wake_if(kinds, self._could_be_met) if kinds else []
 
     def _could_be_met(self, need: Amounts) -> bool:

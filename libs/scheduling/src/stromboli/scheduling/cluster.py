@@ -35,6 +35,8 @@ from stromboli.scheduling.pods import (
 from stromboli.scheduling.queues import QueueInfo, read_queue
 from stromboli.scheduling.resources import ResourceIndex
 from stromboli.scheduling.trial import Placement
+from stromboli.scheduling.volumes import KINDS as OF_VOLUMES
+from stromboli.scheduling.volumes import ClaimBook
 
 __all__ = ["FOR_PLUGINS", "Changes", "Cluster"]
 
@@ -42,6 +44,7 @@ FOR_PLUGINS: Final[tuple[str, ...]] = (
     "namespace",
     "poddisruptionbudget",
     "resourcequota",
+    *OF_VOLUMES,
 )
 """Kinds that only plugins read; the facts are kept as they are."""
 
@@ -61,6 +64,8 @@ class Changes:
     """Somebody came or went, and there are pods that care who stands where."""
     others: bool = False
     """Facts that only plugins read."""
+    volumes: bool = False
+    """Claims and volumes, of which most jobs have none."""
     started: bool = False
     """Pods of ours that others could be asked to give up."""
     everything: bool = False
@@ -72,6 +77,7 @@ class Changes:
             self.claims,
             self.company,
             self.others,
+            self.volumes,
             self.everything,
         )
         return bool(self.jobs or self.queues) or any(flags)
@@ -88,6 +94,7 @@ class Cluster:
         self.occupancy = Occupancy(self.nodes)
         self.neighbourhood = Neighbourhood()
         self.domains = Domains()
+        self.claim_book = ClaimBook()
         self.loads: Loads = NO_LOADS
         self.ledger = Ledger()
         self.jobs: dict[JobKey, Job] = {}
@@ -160,7 +167,7 @@ class Cluster:
                     self._others[fact.kind][fact.namespace, fact.name] = item
                     if isinstance(item, Namespace):
                         self.neighbourhood.namespace_is(fact.name, item.metadata.labels)
-                    self.changes.others = True
+                    self._other_changed(fact.kind)
                 case _:
                     pass  # a kind that this core does not read
         except BadFact as bad:
@@ -184,7 +191,15 @@ class Cluster:
                 self._priorities_changed()
             case other:
                 if self._others.get(other, {}).pop((fact.namespace, fact.name), None) is not None:
-                    self.changes.others = True
+                    self._other_changed(other)
+
+    def _other_changed(self, kind: str) -> None:
+        if kind not in OF_VOLUMES:
+            self.changes.others = True
+        elif kind == "csinode":
+            self.changes.nodes = True
+        else:
+            self.changes.volumes = True
 
     def _priorities_changed(self) -> None:
         for job in self.jobs.values():
@@ -237,7 +252,7 @@ class Cluster:
         self._remember(key, task)
         self._meet(task.kind)
         self._occupy(task)
-        self._settle_among_neighbours(task)
+        self._settle(task)
         if before is not None and before.group and before.group != task.group:
             self._leave_job(before)
         if task.group:
@@ -288,7 +303,10 @@ class Cluster:
             freed = self.occupancy.vacate(task.uid)
         self.changes.capacity = self.changes.capacity or freed
 
-    def _settle_among_neighbours(self, task: Task) -> None:
+    def _settle(self, task: Task) -> None:
+        """Others may care where it stands, or that it does not."""
+        if task.kind.claims:
+            self.claim_book.stands(task)
         if self.neighbourhood.is_active:
             self.neighbourhood.stands(task)
             self.changes.company = True
@@ -302,6 +320,8 @@ class Cluster:
         if self.neighbourhood.is_active:
             self.neighbourhood.left(task.uid)
             self.changes.company = True
+        if task.kind.claims:
+            self.claim_book.left(task)
         if self._by_uid is not None:
             self._by_uid.pop(task.uid, None)
         self.nominated.pop(task.uid, None)
@@ -349,9 +369,9 @@ class Cluster:
             self._tasks.update({(task.namespace, task.name): task for task in bound})
             if self._by_uid is not None:
                 self._by_uid.update({task.uid: task for task in bound})
-            if self.neighbourhood.is_active:
+            if self.neighbourhood.is_active or placement.kind.claims:
                 for task in bound:
-                    self._settle_among_neighbours(task)
+                    self._settle(task)
             key = bound[0].job
             self._job(key).put_many(bound, TaskStatus.PENDING)
             self.dirty[key] = None
@@ -375,7 +395,9 @@ class Cluster:
         self._job_changed(promise.job)
         task = self._tasks.get((promise.namespace, promise.name))
         if task is not None and task.uid == uid:
-            self._replace(replace(task, status=TaskStatus.PENDING, node=""))
+            waits = replace(task, status=TaskStatus.PENDING, node="")
+            self._replace(waits)
+            self._settle(waits)
 
     def told_to_go(self, task: Task, intent_id: str, claimant: JobKey | None) -> None:
         """The pod's eviction was asked for; from now on it counts as ending."""
@@ -392,6 +414,7 @@ class Cluster:
     def _stands(self, task: Task) -> None:
         self._replace(task)
         self._occupy(task)
+        self._settle(task)
         self._job_changed(task.job)
 
     def _replace(self, task: Task) -> None:

@@ -277,6 +277,7 @@ class SchedulerCore:
             objects=cluster.objects,
             neighbourhood=cluster.neighbourhood,
             domains=cluster.domains,
+            claim_book=cluster.claim_book,
             loads=cluster.loads,
             look_again=self._attention.look_at,
             actions=self._conf.actions,

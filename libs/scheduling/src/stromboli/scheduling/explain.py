@@ -56,6 +56,7 @@ class Code(StrEnum):
     RESERVED_FOR = "ReservedFor"
     EXCEEDS_MAX = "ExceedsMax"
     NODE_FILTER = "NodeFilter"
+    VOLUME_WAIT = "VolumeWait"
     CLUSTER_FULL = "ClusterFull"
     FRAGMENTED = "Fragmented"
     WAITING_FOR_RELEASE = "WaitingForRelease"
@@ -71,6 +72,7 @@ class Unblock(StrEnum):
     QUEUE = "its queue is created or opened"
     NODES = "a node is added or changed"
     COMPANY = "other pods come or go, or a node is added or changed"
+    VOLUMES = "its claims, or the volumes that they lead to, change"
     CAPACITY = "running pods end, or a node is added"
     ADMISSION = "running pods end, or jobs ahead of it start or go"
     SHARE = "pods of its queue end, or the queue's share grows"
@@ -80,6 +82,8 @@ class Unblock(StrEnum):
 
 
 _CODES: Final = {code.value: code for code in Code}
+_UNBLOCKED_BY: Final = {Code.MISCONFIGURED: Unblock.QUEUE, Code.VOLUME_WAIT: Unblock.VOLUMES}
+"""Of refusals; where nothing else is said, shares decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ def invalid(contender: Contender, refusal: Refusal) -> Explanation:
 def refused(contender: Contender, refusal: Refusal) -> Explanation:
     """A plugin says no to the job, or to what it asks for."""
     code = _CODES.get(refusal.code, Code.QUEUE_LIMIT)
-    unblock = Unblock.QUEUE if code is Code.MISCONFIGURED else Unblock.SHARE
+    unblock = _UNBLOCKED_BY.get(code, Unblock.SHARE)
     schedulable = sum(contender.placed.values()) + sum(contender.pipelined.values())
     return Explanation(
         code,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from stromboli.scheduling.nodes import NodeTable
-from stromboli.scheduling.pods import Task, TaskStatus
+from stromboli.scheduling.pods import Task, TaskClass, TaskStatus
 from stromboli.scheduling.resources import BoolPerNode, FloatPerNode, IntVector
 from stromboli.scheduling.social import ANY_ADDRESS, Port, Term
+from stromboli.scheduling.volumes import Move
 
 if TYPE_CHECKING:
     from stromboli.scheduling.trial import Eviction, Placement
@@ -161,8 +162,8 @@ class Neighbours:
         self._base = neighbourhood
         self._nodes = nodes
         self._domains = domains
-        self._moves: list[tuple[Task, int, int]] = []
-        """Task, slot, and whether it came or went."""
+        self.moves: list[Move] = []
+        """What the cycle did, as far as anybody could care."""
         self._tallies: dict[object, _Tally] = {}
         self._apart: dict[Term, PerNode] = {}
         self._likes: dict[tuple[int, Term], PerNode] = {}
@@ -171,22 +172,22 @@ class Neighbours:
     # The trial tells.
 
     def placed(self, placement: "Placement") -> None:
-        self._moved(zip(placement.tasks, placement.slots.tolist(), strict=True), 1)
+        self._moved(placement.kind, zip(placement.tasks, placement.slots.tolist(), strict=True), 1)
 
     def withdrawn(self, placement: "Placement") -> None:
-        self._moved(zip(placement.tasks, placement.slots.tolist(), strict=True), -1)
+        self._moved(placement.kind, zip(placement.tasks, placement.slots.tolist(), strict=True), -1)
 
     def evicted(self, eviction: "Eviction") -> None:
-        self._moved([(eviction.task, eviction.slot)], -1)
+        self._moved(eviction.task.kind, [(eviction.task, eviction.slot)], -1)
 
     def restored(self, eviction: "Eviction") -> None:
-        self._moved([(eviction.task, eviction.slot)], 1)
+        self._moved(eviction.task.kind, [(eviction.task, eviction.slot)], 1)
 
-    def _moved(self, who: Iterable[tuple[Task, int]], sign: int) -> None:
-        if not self._base.is_active:
+    def _moved(self, kind: TaskClass, who: Iterable[tuple[Task, int]], sign: int) -> None:
+        if not self._base.is_active and not kind.claims:
             return
         for task, slot in who:
-            self._moves.append((task, slot, sign))
+            self.moves.append((task, slot, sign))
             social = task.kind.social
             if social is not None:
                 self._apart.update((term, {}) for term in social.apart)
@@ -196,7 +197,7 @@ class Neighbours:
 
     def concerns(self, task: Task) -> bool:
         """Whether it matters for this pod who else is where."""
-        if task.kind.social is not None:
+        if task.kind.social is not None or task.kind.claims:
             return True
         return self._base.is_active and (
             any(self.picks(term, task) for term in self._holders())
@@ -205,7 +206,8 @@ class Neighbours:
 
     def concern_any(self, tasks: Sequence[Task]) -> bool:
         """For tasks of one class; almost always nobody cares."""
-        if not self._base.is_active and tasks[0].kind.social is None:
+        kind = tasks[0].kind
+        if not self._base.is_active and kind.social is None and not kind.claims:
             return False
         return any(self.concerns(task) for task in tasks)
 
@@ -219,6 +221,11 @@ class Neighbours:
         return {**self._likes, **self._base.likes} if self._likes else self._base.likes
 
     # Arrays over nodes.
+
+    @property
+    def width(self) -> int:
+        """How many nodes there are."""
+        return len(self._nodes)
 
     def picked(self, term: Term, *, skip_ending: bool = False) -> IntVector:
         """How many pods on each node the term picks."""
@@ -277,10 +284,10 @@ class Neighbours:
         tally = self._tallies.get(key)
         if tally is None:
             tally = self._tallies[key] = _Tally(self._array(base()))
-        for task, slot, sign in self._moves[tally.seen :]:
+        for task, slot, sign in self.moves[tally.seen :]:
             if counts_in(task):
                 tally.counts[slot] += sign
-        tally.seen = len(self._moves)
+        tally.seen = len(self.moves)
         return tally.counts
 
     def _array(self, where: PerNode) -> IntVector:

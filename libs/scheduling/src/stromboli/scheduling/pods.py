@@ -32,11 +32,13 @@ from stromboli.api.wellknown import (
 from stromboli.scheduling.resources import PODS, Amounts, added, amounts_of, larger
 from stromboli.scheduling.social import Social, read_social
 
-__all__ = ["JobKey", "PodKey", "Task", "TaskClass", "TaskStatus", "read_task"]
+__all__ = ["Claim", "JobKey", "PodKey", "Task", "TaskClass", "TaskStatus", "read_task"]
 
 JobKey: TypeAlias = tuple[str, str]
 """Namespace and name of a PodGroup."""
 PodKey: TypeAlias = tuple[str, str]
+Claim: TypeAlias = tuple[str, str]
+"""Namespace and name of a claim for a volume."""
 
 _ONE_POD: Final[Amounts] = ((PODS, 1),)
 _NO_INDEX: Final = 1 << 62
@@ -79,6 +81,8 @@ class TaskClass(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Says that it can be sent away from a node that is only lent (`tdm`)."""
     social: Social | None = None
     """What it asks of its neighbours; then it is placed one pod at a time."""
+    claims: tuple[Claim, ...] = ()
+    """Volumes that it needs; then too."""
 
     @property
     def is_best_effort(self) -> bool:
@@ -216,6 +220,7 @@ def _class_of(pod: Pod) -> TaskClass:
             spec.overhead,
             spec.resources,
             _is_revocable(pod),
+            _claims(pod) if spec.volumes else None,
             # Terms may speak of the pod's own namespace and labels.
             (metadata.namespace, metadata.labels) if is_sociable else None,
         )
@@ -249,6 +254,19 @@ def _read_class(pod: Pod) -> TaskClass:
         images=tuple(container.image for container in spec.containers if container.image),
         is_revocable=_is_revocable(pod),
         social=read_social(pod),
+        claims=_claims(pod),
+    )
+
+
+def _claims(pod: Pod) -> tuple[Claim, ...]:
+    """Those that it names, and those that are made with it."""
+    where, name = pod.metadata.namespace, pod.metadata.name
+    return tuple(
+        (where, volume.persistent_volume_claim.claim_name)
+        if volume.persistent_volume_claim is not None
+        else (where, f"{name}-{volume.name}")
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None or volume.ephemeral is not None
     )
 
 

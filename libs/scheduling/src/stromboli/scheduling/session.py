@@ -20,6 +20,7 @@ from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskClass
 from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import IntMatrix
 from stromboli.scheduling.trial import Eviction, Trial
+from stromboli.scheduling.volumes import ClaimBook
 
 if TYPE_CHECKING:
     from stromboli.scheduling.explain import Explanation
@@ -48,6 +49,8 @@ class Session:
     """Facts of a kind that only plugins read, by namespace and name."""
     neighbourhood: Neighbourhood
     domains: Domains
+    claim_book: ClaimBook = field(default_factory=ClaimBook)
+    """Which pods on nodes use which claims."""
     actions: tuple[str, ...] = ()
     """The names of what this cycle does."""
     look_again: Callable[[JobKey, float], None]

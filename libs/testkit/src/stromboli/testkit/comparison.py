@@ -37,6 +37,9 @@ EVERY_KIND = (
     "daemonset",
     "k8sjob",
     "persistentvolumeclaim",
+    "persistentvolume",
+    "storageclass",
+    "csinode",
     "pod",
 )
 """The kinds that a gateway makes facts of."""

@@ -6,6 +6,7 @@ A scenario is a mapping, as in tests/conformance/scheduling/*.yaml:
     actions, tiers    the configuration; of each plugin only the listed points are on ("all": all)
     nodes, queues, classes, budgets     by name; amounts as in Kubernetes
     hypernodes        by name: tier, tierName, and as members `nodes` and `hypernodes` by name
+    objects           anything else, as manifests; of the namespace `test` unless they say another
     groups            by name: min, queue, phase, class, tasks (per-task minimums), pods by name
     after             what happens next, step by step: {advance: seconds}, {end_pods: true},
                       {run: [pods]}, {finish: [pods]}, {add: {nodes:, groups:, ...}}
@@ -33,6 +34,7 @@ from stromboli.api.core import (
     PriorityClass,
     ResourceQuota,
 )
+from stromboli.api.kinds import by_gvk
 from stromboli.api.meta import KubeObject
 from stromboli.api.scheduling import PodGroup, Queue
 from stromboli.api.topology import HyperNode
@@ -120,6 +122,8 @@ def _objects(given: Scenario) -> Iterator[KubeObject]:
         quota = {"namespace": _NAMESPACE, **said}
         metadata = {"name": name, "namespace": quota.pop("namespace")}
         yield _make(ResourceQuota, {"metadata": metadata, **quota})
+    for manifest in given.get("objects", ()):
+        yield _manifest(manifest)
     for name, said in given.get("groups", {}).items():
         group = dict(said)
         pods = group.pop("pods", {})
@@ -128,6 +132,12 @@ def _objects(given: Scenario) -> Iterator[KubeObject]:
         for pod_name, pod in pods.items():
             for each in _names(pod_name, dict(pod or {})):
                 yield _pod(each, name, {**where, **(pod or {})})
+
+
+def _manifest(said: Mapping[str, Any]) -> KubeObject:
+    kind = by_gvk(said["apiVersion"], said["kind"])
+    metadata = {**({"namespace": _NAMESPACE} if kind.namespaced else {}), **said["metadata"]}
+    return _make(kind.type, {**said, "metadata": metadata})
 
 
 def _names(name: str, said: dict[str, Any]) -> list[str]:

@@ -45,8 +45,10 @@ from stromboli.runtime.logs import get_logger
 
 log = get_logger(__name__)
 
-DISPENSABLE = frozenset({"vccronjob", "jobflow", "jobtemplate", "hypernode"})
-"""Kinds whose CRDs a cluster may not have."""
+DISPENSABLE = frozenset(
+    {"vccronjob", "jobflow", "jobtemplate", "hypernode", "storageclass", "csinode"}
+)
+"""Kinds whose CRDs, or whose API group, a cluster may not have."""
 
 PAGE = declare("gateway.list.page", "a page of a list was handed to the writer")
 LISTED = declare("gateway.list.done", "the list is complete, its marker is not published yet")
@@ -260,7 +262,9 @@ class KindFeed:
             KindSynced(kind=token, incarnation=incarnation, resource_version="0", count=0)
         )
         await self._writer.flush(token)
-        log.warning("kind.not_served", kind=token, advice="install its CRD to use it")
+        log.warning(
+            "kind.not_served", kind=token, advice="install its CRD or enable its API to use it"
+        )
 
     async def _move_watermark(self, resource_version: str, *, now: bool = False) -> None:
         passed_s = self._clock.monotonic() - self._watermarked_at

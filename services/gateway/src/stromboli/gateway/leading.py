@@ -67,6 +67,9 @@ WATCHED: tuple[Kind[Any], ...] = tuple(
         "daemonset",
         "k8sjob",
         "persistentvolumeclaim",
+        "persistentvolume",
+        "storageclass",
+        "csinode",
         "pod",
     )
 )

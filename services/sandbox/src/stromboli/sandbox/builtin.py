@@ -281,6 +281,7 @@ _GROUPS: Final = (
         short_names=("sc",),
         returns_deleted=True,
     ),
+    Resource(group="storage.k8s.io", plural="csinodes", kind="CSINode", namespaced=False),
     Resource(group="discovery.k8s.io", plural="endpointslices", kind="EndpointSlice"),
     _webhooks(
         "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", MUTATING_CONFIGURATIONS

@@ -53,12 +53,18 @@ from stromboli.api.core.disruption import (
 from stromboli.api.core.events import Event, EventSource, ObjectReference
 from stromboli.api.core.node import ContainerImage, Node, NodeSpec, NodeStatus
 from stromboli.api.core.pod import Pod, PodSchedulingGate, PodSpec, PodStatus, PodTemplateSpec
+from stromboli.api.core.storage import (
+    CSINode,
+    CSINodeDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from stromboli.api.core.volumes import Volume
 from stromboli.api.core.workloads import (
     BatchJob,
     DaemonSet,
     NetworkPolicy,
-    PersistentVolumeClaim,
     ReplicaSet,
     StatefulSet,
 )
@@ -66,6 +72,8 @@ from stromboli.api.core.workloads import (
 __all__ = [
     "Affinity",
     "BatchJob",
+    "CSINode",
+    "CSINodeDriver",
     "ConfigMap",
     "Container",
     "ContainerImage",
@@ -89,6 +97,7 @@ __all__ = [
     "NodeSpec",
     "NodeStatus",
     "ObjectReference",
+    "PersistentVolume",
     "PersistentVolumeClaim",
     "Pod",
     "PodAffinity",
@@ -112,6 +121,7 @@ __all__ = [
     "ServicePort",
     "ServiceSpec",
     "StatefulSet",
+    "StorageClass",
     "Taint",
     "Toleration",
     "TopologySpreadConstraint",

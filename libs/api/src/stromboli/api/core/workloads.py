@@ -14,8 +14,6 @@ __all__ = [
     "BatchJobStatus",
     "DaemonSet",
     "NetworkPolicy",
-    "PersistentVolumeClaim",
-    "PersistentVolumeClaimStatus",
     "ReplicaSet",
     "ScaledSpec",
     "StatefulSet",
@@ -63,11 +61,3 @@ class BatchJob(KubeObject):
 
 class NetworkPolicy(KubeObject):
     """Only ever made and deleted: who may talk to whom is decided where it is made."""
-
-
-class PersistentVolumeClaimStatus(Shape):
-    phase: str = ""
-
-
-class PersistentVolumeClaim(KubeObject):
-    status: PersistentVolumeClaimStatus = field(default_factory=PersistentVolumeClaimStatus)

@@ -2,27 +2,33 @@
 
 What depends on the node alone (labels, taints, readiness) is asked once per distinct constraint
 and node, and asked again only for nodes that changed. What depends on other pods (ports, affinity
-between pods, spreading) is asked anew for every pod, over all nodes at once. Room is not looked
-at here: the actions know what is free, now and soon.
+between pods, spreading, room for volumes) is asked anew for every pod, over all nodes at once.
+Other room is not looked at here: the actions know what is free, now and soon.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 
 from stromboli.api.core import NodeSelector, Taint, Toleration
 from stromboli.api.errors import SelectorError
+from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.neighbours import Neighbours
 from stromboli.scheduling.nodes import NodeFacts, NodeTable
-from stromboli.scheduling.plugins.api import Verdict
+from stromboli.scheduling.plugins.api import Refusal, Verdict
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.resources import BoolPerNode
 from stromboli.scheduling.social import Social, Spread
 from stromboli.scheduling.spreading import domain_counts, eligible
+from stromboli.scheduling.volumes import Volumes, shares_zone
+
+if TYPE_CHECKING:
+    from stromboli.scheduling.session import Session
 
 NAME: Final = "predicates"
 
@@ -36,6 +42,15 @@ APART: Final = "node(s) didn't match pod anti-affinity rules"
 UNWELCOME: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 SPREAD: Final = "node(s) didn't match pod topology spread constraints"
 SPREAD_LABEL: Final = f"{SPREAD} (missing required label)"
+VOLUME_NODES: Final = "node(s) had volume node affinity conflict"
+VOLUME_ZONE: Final = "node(s) had no available volume zone"
+VOLUME_COUNT: Final = "node(s) exceed max volume count"
+VOLUME_TAKEN: Final = (
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
+UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
+
+VOLUME_WAIT: Final = "VolumeWait"
 
 _UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _REPELLING: Final = ("NoSchedule", "NoExecute")
@@ -45,7 +60,7 @@ Question: TypeAlias = Callable[[NodeFacts], bool]
 
 
 class Args(msgspec.Struct, frozen=True):
-    """Switches, by Volcano's names; those of volumes and devices are read by nobody yet."""
+    """Switches, by Volcano's names; of how volumes and devices are bound nobody reads any yet."""
 
     node_affinity: bool = msgspec.field(default=True, name="predicate.NodeAffinityEnable")
     node_ports: bool = msgspec.field(default=True, name="predicate.NodePortsEnable")
@@ -55,7 +70,7 @@ class Args(msgspec.Struct, frozen=True):
     volume_limits: bool = msgspec.field(default=True, name="predicate.NodeVolumeLimitsEnable")
     volume_zone: bool = msgspec.field(default=True, name="predicate.VolumeZoneEnable")
     volume_binding: bool = msgspec.field(default=True, name="predicate.VolumeBindingEnable")
-    cache: bool = msgspec.field(default=True, name="predicate.CacheEnable")
+    cache: bool = msgspec.field(default=False, name="predicate.CacheEnable")
     devices: bool = msgspec.field(default=False, name="predicate.DynamicResourceAllocationEnable")
     bind_timeout_s: int = msgspec.field(default=600, name="volumebinding.bindTimeoutSeconds")
     binding_weight: float = msgspec.field(default=1.0, name="volumebinding.weight")
@@ -79,6 +94,28 @@ class Predicates:
         self._args = args
         self._masks: dict[Hashable, _Mask] = {}
         self._nodes: NodeTable | None = None
+        self._session: Session | None = None
+        self._known: Volumes | None = None
+
+    def opened(self, session: "Session") -> None:
+        self._session, self._known = session, None
+
+    # Its claims alone.
+
+    def hopeless(self, contender: Contender, kind: TaskClass) -> Refusal | None:
+        if not kind.claims or (volumes := self._volumes()) is None:
+            return None
+        args, said = self._args, ""
+        if args.volume_binding or args.volume_zone or args.volume_limits:
+            said = volumes.problem(kind)
+        if not said and args.volume_binding and volumes.waits_for_binding(kind):
+            said = UNBOUND
+        return Refusal("NotEnoughResources", said, code=VOLUME_WAIT) if said else None
+
+    def _volumes(self) -> Volumes | None:
+        if self._known is None and self._session is not None:
+            self._known = Volumes(self._session)
+        return self._known
 
     # The node alone.
 
@@ -92,7 +129,20 @@ class Predicates:
             verdicts.append(Verdict(AFFINITY, self._chosen_by(kind, nodes)))
         if self._args.taint_toleration:
             verdicts.append(Verdict(TAINTS, self._bearable(kind.tolerations, nodes)))
+        if kind.claims and (volumes := self._volumes()) is not None:
+            verdicts += self._within_reach(kind, volumes, nodes)
         return verdicts
+
+    def _within_reach(
+        self, kind: TaskClass, volumes: Volumes, nodes: NodeTable
+    ) -> Iterator[Verdict]:
+        """Nodes from which the volumes of a class can be used."""
+        if self._args.volume_zone and (zones := volumes.zones(kind)):
+            yield Verdict(VOLUME_ZONE, self._ask(nodes, (VOLUME_ZONE, zones), shares_zone(zones)))
+        if self._args.volume_binding:
+            for selector in volumes.selectors(kind):
+                reaches = partial(_chooses, selector=(), required=selector)
+                yield Verdict(VOLUME_NODES, self._ask(nodes, (VOLUME_NODES, selector), reaches))
 
     def _open_to(self, tolerations: tuple[Toleration, ...], nodes: NodeTable) -> BoolPerNode:
         tolerated = _tolerates(tolerations, _UNSCHEDULABLE_TAINT)
@@ -148,7 +198,19 @@ class Predicates:
             for spread in social.spreads:
                 if spread.is_hard:
                     verdicts += self._even(task, spread, neighbours)
+        if task.kind.claims and (volumes := self._volumes()) is not None:
+            verdicts += self._attachable(task.kind, volumes, neighbours)
         return verdicts
+
+    def _attachable(
+        self, kind: TaskClass, volumes: Volumes, neighbours: Neighbours
+    ) -> Iterator[Verdict]:
+        if self._args.volume_limits:
+            has_room = volumes.has_room_for(kind, neighbours.moves)
+            if has_room is not None:
+                yield Verdict(VOLUME_COUNT, has_room)
+        if self._args.volume_binding and volumes.is_taken(kind, neighbours.moves):
+            yield Verdict(VOLUME_TAKEN, np.zeros(neighbours.width, dtype=np.bool_))
 
     def _even(self, task: Task, spread: Spread, neighbours: Neighbours) -> list[Verdict]:
         """Nodes whose domain would not get too far ahead of the emptiest one."""
