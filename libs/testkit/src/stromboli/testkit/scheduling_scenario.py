@@ -122,8 +122,7 @@ def _objects(given: Scenario) -> Iterator[KubeObject]:
         quota = {"namespace": _NAMESPACE, **said}
         metadata = {"name": name, "namespace": quota.pop("namespace")}
         yield _make(ResourceQuota, {"metadata": metadata, **quota})
-    for manifest in given.get("objects", ()):
-        yield _manifest(manifest)
+    yield from map(_manifest, given.get("objects", ()))
     for name, said in given.get("groups", {}).items():
         group = dict(said)
         pods = group.pop("pods", {})
