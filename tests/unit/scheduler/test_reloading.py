@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def read(path: Path) -> ConfFile:
-    file = ConfFile(SchedulingConf(default_queue="team"), path)
+    file = ConfFile.at(path, SchedulingConf(default_queue="team"))
     file.read_or_raise()
     return file
 
@@ -33,13 +33,13 @@ def read(path: Path) -> ConfFile:
 def test_the_file_is_read_and_everything_else_stays_as_set(path: Path):
     file = read(path)
 
-    assert file.conf.actions == ("allocate",)
-    assert file.conf.default_queue == "team"
+    assert file.configuration.conf.actions == ("allocate",)
+    assert file.configuration.conf.default_queue == "team"
 
 
 def test_a_changed_file_is_used_by_the_core_from_its_next_stimulus_on(path: Path):
     file = read(path)
-    core = ReloadingCore(file)
+    core = ReloadingCore(file.configuration)
     assert not file.look()
 
     path.write_text(OTHER)
@@ -53,12 +53,12 @@ def test_a_bad_file_keeps_the_old_configuration_until_it_is_mended(path: Path):
     file = read(path)
     path.write_text(BAD)
     assert not file.look()
-    assert file.conf.actions == ("allocate",)
-    assert "did you mean 'gang'" in file.problem
+    assert file.configuration.conf.actions == ("allocate",)
+    assert "did you mean 'gang'" in file.configuration.problem
 
     path.write_text(OTHER)
     assert file.look()
-    assert file.problem == ""
+    assert file.configuration.problem == ""
 
 
 def test_a_file_that_is_gone_keeps_the_old_configuration(path: Path):
@@ -66,7 +66,7 @@ def test_a_file_that_is_gone_keeps_the_old_configuration(path: Path):
     path.unlink()
 
     assert not file.look()
-    assert file.conf.actions == ("allocate",)
+    assert file.configuration.conf.actions == ("allocate",)
 
 
 def test_a_bad_file_at_the_start_is_the_end(path: Path):
@@ -74,13 +74,6 @@ def test_a_bad_file_at_the_start_is_the_end(path: Path):
 
     with pytest.raises(BadConfiguration):
         read(path)
-
-
-def test_without_a_file_there_is_nothing_to_look_at():
-    file = ConfFile(SchedulingConf())
-    file.read_or_raise()
-
-    assert not file.look()
 
 
 def test_checking_says_everything_that_is_wrong(path: Path, capsys: pytest.CaptureFixture[str]):

@@ -86,7 +86,7 @@ def test_the_default_is_what_volcanos_chart_installs():
                 "actions: allocate\n"
                 "tiers: [{plugins: [{name: overcommit, arguments: {overcommit-factor: much}}]}]"
             ),
-            "an argument of overcommit",
+            "the argument .overcommit-factor. of overcommit is .much., expected a number",
         ),
         (
             "actions: allocate\ntiers: [{plugins: [{name: gang, enableHierarchy: true}]}]",
@@ -118,6 +118,29 @@ def test_everything_that_is_wrong_is_said_at_once():
         read_conf("actions: allocates\ntiers: [{plugins: [{name: gnag}, {name: binpac}]}]")
 
     assert len(caught.value.problems) == 3
+
+
+def test_all_four_kinds_of_mistakes_are_told_together_each_argument_by_itself():
+    """Actions, plugins, flags and arguments, the last by name and by type."""
+    plugins = [
+        "{name: gnag}",
+        "{name: priority, enableJobOrdr: true}",
+        "{name: overcommit, arguments: {overcommit-facto: 2}}",
+        "{name: nodeorder, arguments: {leastrequested.weigth: 1, mostrequested.weight: [1]}}",
+    ]
+    with pytest.raises(BadFile) as caught:
+        read_conf(f"actions: enqeue\ntiers: [{{plugins: [{', '.join(plugins)}]}}]")
+
+    problems = caught.value.problems
+    guesses = [part.partition("'?")[0] for one in problems for part in one.split("mean '")[1:]]
+    assert guesses == [
+        "enableJobOrder",
+        "enqueue",
+        "gang",
+        "overcommit-factor",
+        "leastrequested.weight",
+    ]
+    assert "the argument 'mostrequested.weight' of nodeorder is [1], expected a number" in problems
 
 
 def test_a_flag_that_is_off_takes_the_plugins_say_away():

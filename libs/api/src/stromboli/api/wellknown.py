@@ -79,6 +79,9 @@ LAST_APPLIED_CONFIGURATION: Final = "kubectl.kubernetes.io/last-applied-configur
 SCHEDULER_NAME: Final = "volcano"
 DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
+SCHEDULER_CONFIG_MAP: Final = "volcano-system/volcano-scheduler-configmap"
+"""Where Volcano's chart puts the scheduler's configuration."""
+SCHEDULER_CONFIG_KEY: Final = "volcano-scheduler.conf"
 
 RUNNING_ESTIMATE: Final = "stromboli.sh/running-estimate"
 """Ours, on PodGroups: a job's `spec.runningEstimate`."""

@@ -6,24 +6,16 @@ for a new reason or that a pod got its node only while the purse lasts. Conditio
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from stromboli.api.kinds import POD, VC_POD_GROUP, Kind
-from stromboli.api.timestamps import format_time
-from stromboli.contracts.intents import CreateObject, intent_id
-from stromboli.contracts.permissions import SCHEDULER
+from stromboli.api.kinds import POD, VC_POD_GROUP
+from stromboli.contracts.intents import CreateObject
 from stromboli.scheduling.jobs import Job
+from stromboli.scheduling.kube_events import Said, event, reference
 from stromboli.scheduling.pods import Task
 
 __all__ = ["Announcing"]
 
-_COMPONENT: Final = "volcano"
-_LONGEST_MESSAGE: Final = 1024
-"""The API server refuses longer ones."""
 _PURSE: Final = 100.0
 _REFILL_PER_S: Final = 20.0
 
@@ -41,13 +33,13 @@ class Announcing:
         if not self._pay(now):
             return []
         message = f"Successfully assigned {task.namespace}/{task.name} to {node}"
-        return [_event(job, _pod(task), _Said("Normal", "Scheduled", message), now)]
+        return [_event(job, _pod(task), Said("Normal", "Scheduled", message), now)]
 
     def evicted(self, job: Job, task: Task, action: str, now: float) -> list[CreateObject]:
         message = f"Pod is evicted, because of {action}"
-        of_group = _Said("Normal", "Evict", f"{task.name}: {action}")
+        of_group = Said("Normal", "Evict", f"{task.name}: {action}")
         return [
-            _event(job, _pod(task), _Said("Warning", "Evict", message), now),
+            _event(job, _pod(task), Said("Warning", "Evict", message), now),
             _event(job, _group(job), of_group, now),
         ]
 
@@ -55,19 +47,19 @@ class Announcing:
         """Of the pods of a job that waits, one speaks for all."""
         if not self._pay(now):
             return []
-        return [_event(job, _pod(task), _Said("Warning", "FailedScheduling", message), now)]
+        return [_event(job, _pod(task), Said("Warning", "FailedScheduling", message), now)]
 
     def unschedulable(self, job: Job, message: str, now: float) -> list[CreateObject]:
         if not self._pay(now):
             return []
         # A job without pods waits to be admitted, which is nothing to warn of.
         type_ = "Warning" if job.tasks else "Normal"
-        return [_event(job, _group(job), _Said(type_, "Unschedulable", message), now)]
+        return [_event(job, _group(job), Said(type_, "Unschedulable", message), now)]
 
     def ready(self, job: Job, now: float) -> list[CreateObject]:
         if not self._pay(now):
             return []
-        return [_event(job, _group(job), _Said("Normal", "Scheduled", "pod group is ready"), now)]
+        return [_event(job, _group(job), Said("Normal", "Scheduled", "pod group is ready"), now)]
 
     def _pay(self, now: float) -> bool:
         self._left = min(_PURSE, self._left + _REFILL_PER_S * max(0.0, now - self._at))
@@ -79,58 +71,13 @@ class Announcing:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    type: str
-    reason: str
-    message: str
-
-
 def _pod(task: Task) -> dict[str, str]:
-    return _reference(POD, task.namespace, task.name, task.uid)
+    return reference(POD, task.namespace, task.name, task.uid)
 
 
 def _group(job: Job) -> dict[str, str]:
-    return _reference(VC_POD_GROUP, *job.key, job.uid)
+    return reference(VC_POD_GROUP, *job.key, job.uid)
 
 
-def _reference(kind: Kind[Any], namespace: str, name: str, uid: str) -> dict[str, str]:
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "namespace": namespace,
-        "name": name,
-        "uid": uid,
-    }
-
-
-def _event(job: Job, about: dict[str, str], said: _Said, now: float) -> CreateObject:
-    message = said.message[:_LONGEST_MESSAGE]
-    moment = format_time(datetime.fromtimestamp(now, tz=UTC))
-    digest = blake2b(f"{about['uid']} {said.reason} {message} {moment}".encode(), digest_size=8)
-    name = f"{about['name']}.{digest.hexdigest()}"
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": about["namespace"]},
-        "involvedObject": about,
-        "type": said.type,
-        "reason": said.reason,
-        "message": message,
-        "count": 1,
-        "source": {"component": _COMPONENT},
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "reportingComponent": _COMPONENT,
-        "reportingInstance": _COMPONENT,
-    }
-    return CreateObject(
-        id=intent_id(SCHEDULER, "event", about["namespace"], name),
-        key=job.intent_key,
-        service=SCHEDULER,
-        not_after=0.0,
-        kind="event",
-        namespace=about["namespace"],
-        name=name,
-        manifest=msgspec.json.encode(manifest),
-    )
+def _event(job: Job, about: dict[str, str], said: Said, now: float) -> CreateObject:
+    return event(about, said, now, key=job.intent_key)

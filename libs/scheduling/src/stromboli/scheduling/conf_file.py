@@ -184,7 +184,7 @@ def _try(made: Any, problems: list[str]) -> None:
     try:
         made()
     except BadConfiguration as bad:
-        problems.append(str(bad))
+        problems += bad.problems
 
 
 def _conflicts(tiers: tuple[tuple[PluginConf, ...], ...]) -> list[str]:

@@ -3,13 +3,14 @@
 SchedulingError
 ├── BadFact          an object that can't be reckoned with; it is set aside, all others go on
 └── BadConfiguration a plugin, an action, a flag or an argument that does not exist
-    └── BadFile      everything that is wrong with one configuration file
+    ├── BadValue     an argument that is there and means nothing
+    └── BadFile      everything that is wrong with one configuration file, or a part of it
 """
 
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["BadConfiguration", "BadFact", "BadFile", "SchedulingError"]
+__all__ = ["BadConfiguration", "BadFact", "BadFile", "BadValue", "SchedulingError"]
 
 
 class SchedulingError(Exception):
@@ -30,17 +31,32 @@ class BadConfiguration(SchedulingError):
 
     def __init__(self, what: str, given: str, known: Iterable[str]) -> None:
         self.known = tuple(known)
-        said = f"{what} {given!r} is not known; expected one of {', '.join(self.known)}"
         near = difflib.get_close_matches(given, self.known, n=1)
-        if near:
-            said += f" (did you mean {near[0]!r}?)"
+        guess = f" (did you mean {near[0]!r}?)" if near else ""
+        said = f"{what} {given!r} is not known{guess}; expected one of {', '.join(self.known)}"
         super().__init__(said)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return (str(self),)
+
+
+class BadValue(BadConfiguration):
+    """A value of a type, or in a form, that nobody can make sense of."""
+
+    def __init__(self, what: str, given: object, expected: str) -> None:
+        self.known = ()
+        SchedulingError.__init__(self, f"{what} is {given!r}, expected {expected}")
 
 
 class BadFile(BadConfiguration):
     """A configuration file that can't be used; all its problems, so that one reading is enough."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
+        self._problems = tuple(problems)
         self.known = ()
-        SchedulingError.__init__(self, "; ".join(self.problems))
+        SchedulingError.__init__(self, "; ".join(self._problems))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return self._problems

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from stromboli.api.wellknown import SCHEDULER_NAME
+from stromboli.api.wellknown import SCHEDULER_CONFIG_MAP, SCHEDULER_NAME
 from stromboli.gateway.webhooks import Place
 from stromboli.kube.settings import AccessSettings
 from stromboli.runtime.bus.connection import BusSettings
@@ -107,3 +107,16 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     stream_replicas: Annotated[
         int, msgspec.Meta(description="copies of every stream in a NATS cluster", ge=1, le=5)
     ] = 1
+    scheduler_configmap: Annotated[
+        str,
+        msgspec.Meta(
+            description="namespace/name of the ConfigMap with the scheduler's configuration, "
+            "the only one that is read; empty for none",
+            pattern=r"^([a-z0-9][-a-z0-9.]*/[a-z0-9][-a-z0-9.]*)?$",
+        ),
+    ] = SCHEDULER_CONFIG_MAP
+
+    @property
+    def config_map(self) -> tuple[str, str] | None:
+        namespace, _, name = self.scheduler_configmap.partition("/")
+        return (namespace, name) if name else None

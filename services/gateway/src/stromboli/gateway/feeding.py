@@ -23,7 +23,7 @@ from stromboli.gateway.published import Key, Published
 from stromboli.gateway.settling import OwnWrites
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
-from stromboli.kube.errors import KubeError, NotFound
+from stromboli.kube.errors import Forbidden, KubeError, NotFound
 from stromboli.kube.reflector import (
     Bookmark,
     Change,
@@ -46,9 +46,9 @@ from stromboli.runtime.logs import get_logger
 log = get_logger(__name__)
 
 DISPENSABLE = frozenset(
-    {"vccronjob", "jobflow", "jobtemplate", "hypernode", "storageclass", "csinode"}
+    {"vccronjob", "jobflow", "jobtemplate", "hypernode", "storageclass", "csinode", "configmap"}
 )
-"""Kinds whose CRDs, or whose API group, a cluster may not have."""
+"""Kinds whose CRDs, or whose API group, a cluster may not have, or that we may not read."""
 
 PAGE = declare("gateway.list.page", "a page of a list was handed to the writer")
 LISTED = declare("gateway.list.done", "the list is complete, its marker is not published yet")
@@ -246,9 +246,11 @@ class KindFeed:
         self._difference.list_abandoned()
         self._place_keys = None
         if isinstance(error, NotFound) and error.is_unknown_kind:
-            await self._is_not_served()
+            await self._is_not_served("install its CRD or enable its API to use it")
+        elif isinstance(error, Forbidden):
+            await self._is_not_served("give the gateway the right to list and watch it")
 
-    async def _is_not_served(self) -> None:
+    async def _is_not_served(self, advice: str) -> None:
         """A cluster may do without some kinds: then there are none of them, and that is known.
 
         Not if there were any before: a server that starts has its custom kinds only after a while.
@@ -262,9 +264,7 @@ class KindFeed:
             KindSynced(kind=token, incarnation=incarnation, resource_version="0", count=0)
         )
         await self._writer.flush(token)
-        log.warning(
-            "kind.not_served", kind=token, advice="install its CRD or enable its API to use it"
-        )
+        log.warning("kind.not_served", kind=token, advice=advice)
 
     async def _move_watermark(self, resource_version: str, *, now: bool = False) -> None:
         passed_s = self._clock.monotonic() - self._watermarked_at

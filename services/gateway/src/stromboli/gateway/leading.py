@@ -12,6 +12,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stromboli.api import kinds
 from stromboli.api.kinds import Kind
 from stromboli.contracts.streams import OUTCOME, STATE, STREAMS
@@ -73,7 +75,8 @@ WATCHED: tuple[Kind[Any], ...] = tuple(
         "pod",
     )
 )
-"""Kinds that become facts. No Secrets and no ConfigMaps: their contents stay where they are."""
+"""Kinds of which all objects become facts. No Secrets and no ConfigMaps: their contents stay
+where they are, but for the one ConfigMap that holds the scheduler's configuration."""
 
 
 _LOOK_S = 0.1
@@ -121,6 +124,11 @@ class Gateway:
         self.journal = Journal(self.publisher)
 
     @property
+    def followed(self) -> tuple[Kind[Any], ...]:
+        """Kinds that become facts, wholly or in part."""
+        return WATCHED if self.settings.config_map is None else (*WATCHED, kinds.CONFIG_MAP)
+
+    @property
     def is_leading(self) -> bool:
         return self.lease is not None and self.lease.held
 
@@ -135,7 +143,7 @@ class Gateway:
         incarnation = self.published.incarnation
         missing = [
             kind.token
-            for kind in WATCHED
+            for kind in self.followed
             if (marker := self.published.markers.get(kind.token)) is None
             or marker.incarnation != incarnation
         ]
@@ -256,7 +264,9 @@ class Gateway:
         if self.settings.webhooks.mode != "off":
             self.registering = self._registering(lease)
             group.create_task(self.registering.run(), name="webhooks")
-        self.feeds = {kind.token: self._feed(kind, writer, own_writes, places) for kind in WATCHED}
+        self.feeds = {
+            kind.token: self._feed(kind, writer, own_writes, places) for kind in self.followed
+        }
         for token, feed in self.feeds.items():
             group.create_task(feed.run(), name=f"feed {token}")
         handling = IntentHandling(
@@ -287,14 +297,19 @@ class Gateway:
     def _feed(
         self, kind: Kind[Any], writer: FactWriter, own_writes: OwnWrites, places: Places
     ) -> KindFeed:
+        settings = ReflectorSettings(
+            relist_every_s=self.settings.kube.relist_every, max_retry_s=5.0
+        )
+        resume_from = self.published.resume_from(kind.token) or None
+        if kind is kinds.CONFIG_MAP and self.settings.config_map is not None:
+            namespace, name = self.settings.config_map
+            settings = msgspec.structs.replace(
+                settings, namespace=namespace, field_selector=f"metadata.name={name}"
+            )
+            # Where a predecessor stopped says nothing: it may have followed another one.
+            resume_from = None
         reflector = Reflector(
-            self.kube,
-            kind,
-            rng=self.rng,
-            settings=ReflectorSettings(
-                relist_every_s=self.settings.kube.relist_every, max_retry_s=5.0
-            ),
-            resume_from=self.published.resume_from(kind.token) or None,
+            self.kube, kind, rng=self.rng, settings=settings, resume_from=resume_from
         )
         return KindFeed(
             kind,

@@ -4,13 +4,15 @@ import asyncio
 import sys
 from pathlib import Path
 
+from stromboli.api.kinds import CONFIG_MAP
 from stromboli.contracts.permissions import SCHEDULER
 from stromboli.runtime.deciding import DecidingShell
 from stromboli.runtime.deciding_service import run_deciding_service
 from stromboli.runtime.settings import BAD_SETTINGS, load_or_exit
 from stromboli.scheduler.config import SchedulerSettings
+from stromboli.scheduler.configuration import Configuration
 from stromboli.scheduler.measuring import Measuring
-from stromboli.scheduler.reloading import ConfFile, ReloadingCore
+from stromboli.scheduler.reloading import ConfFile, ConfMap, ReloadingCore
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import KINDS
 from stromboli.scheduling.errors import BadConfiguration, BadFile
@@ -26,28 +28,47 @@ def main() -> None:
     settings = load_or_exit(SchedulerSettings, service=SCHEDULER, examples=EXAMPLES)
     if settings.check_config:
         sys.exit(check(Path(settings.check_config)))
-    file = ConfFile(settings.scheduling(), settings.conf_path)
-    try:
-        file.read_or_raise()
-    except (OSError, UnicodeDecodeError, BadConfiguration) as problem:
-        sys.stderr.write(f"{settings.scheduler_conf} can't be used: {problem}\n")
-        sys.exit(BAD_SETTINGS)
-    measuring = Measuring(file)
+    file, conf_map = sources(settings)
+    if file is not None:
+        configuration = file.configuration
+        try:
+            file.read_or_raise()
+        except (OSError, UnicodeDecodeError, BadConfiguration) as problem:
+            sys.stderr.write(f"{settings.scheduler_conf} can't be used: {problem}\n")
+            sys.exit(BAD_SETTINGS)
+    elif conf_map is not None:
+        configuration = conf_map.configuration
+    else:
+        configuration = Configuration(settings.scheduling())
+    measuring = Measuring(configuration)
 
     async def beside(shell: DecidingShell) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(file.follow(shell, float(settings.reload_every)))
+            if file is not None:
+                group.create_task(file.follow(shell, float(settings.reload_every)))
             group.create_task(measuring.follow(shell))
 
     sys.exit(
         run_deciding_service(
             SCHEDULER,
             settings,
-            kinds=KINDS,
-            make_core=lambda: ReloadingCore(file, lambda: measuring.loads),
+            kinds=KINDS if conf_map is None else (*KINDS, CONFIG_MAP.token),
+            make_core=lambda: ReloadingCore(
+                configuration, conf_map=conf_map, loads=lambda: measuring.loads
+            ),
             beside=beside,
         )
     )
+
+
+def sources(settings: SchedulerSettings) -> tuple[ConfFile | None, ConfMap | None]:
+    """Where the configuration comes from: a file if one is named, else a ConfigMap."""
+    conf, path = settings.scheduling(), settings.conf_path
+    if path is not None:
+        return ConfFile.at(path, conf, settings.pod), None
+    if settings.scheduler_conf_configmap:
+        return None, ConfMap.called(settings.scheduler_conf_configmap, conf)
+    return None, None
 
 
 def check(path: Path) -> int:

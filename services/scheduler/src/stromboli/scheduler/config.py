@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from stromboli.api.wellknown import DEFAULT_QUEUE, SCHEDULER_NAME
+from stromboli.api.wellknown import DEFAULT_QUEUE, SCHEDULER_CONFIG_MAP, SCHEDULER_NAME
 from stromboli.runtime.bus.connection import BusSettings
 from stromboli.runtime.health import HealthSettings
 from stromboli.runtime.logs import LogSettings
@@ -41,6 +41,23 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         msgspec.Meta(
             description="Volcano's configuration file: actions and tiers of plugins; "
             "read again when it changes"
+        ),
+    ] = ""
+    scheduler_conf_configmap: Annotated[
+        str,
+        msgspec.Meta(
+            description="the same from a ConfigMap, as namespace/name or namespace/name:key, "
+            "where no file is named; the gateway must follow it (--scheduler-configmap); "
+            "empty for none",
+            pattern=r"^([a-z0-9][-a-z0-9.]*/[a-z0-9][-a-z0-9.]*(:[-._a-zA-Z0-9]+)?)?$",
+        ),
+    ] = SCHEDULER_CONFIG_MAP
+    pod: Annotated[
+        str,
+        msgspec.Meta(
+            description="namespace/name of the pod that this is, if it is one: events about a "
+            "configuration file are about it, else about the namespace default",
+            pattern=r"^([a-z0-9][-a-z0-9.]*/[a-z0-9][-a-z0-9.]*)?$",
         ),
     ] = ""
     reload_every: Annotated[

@@ -16,7 +16,7 @@ from stromboli.api.durations import SECOND, parse_duration
 from stromboli.runtime.deciding import DecidingShell
 from stromboli.runtime.logs import get_logger
 from stromboli.runtime.telemetry import counter
-from stromboli.scheduler.reloading import ConfFile
+from stromboli.scheduler.configuration import Configuration
 from stromboli.scheduling.conf import MetricsConf
 from stromboli.scheduling.loads import NO_LOADS, Loads, NodeLoad
 
@@ -38,14 +38,14 @@ _LOOK_AGAIN_S: Final = 2.0
 class Measuring:
     """The newest measurement, for whoever decides."""
 
-    def __init__(self, file: ConfFile) -> None:
-        self._file = file
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
         self.loads: Loads = NO_LOADS
 
     async def follow(self, shell: DecidingShell) -> None:
         """Measure as the configuration says; ends only by cancellation."""
         while True:
-            metrics = self._file.conf.metrics
+            metrics = self._configuration.conf.metrics
             if metrics is None:
                 self.loads = NO_LOADS
                 await asyncio.sleep(_LOOK_AGAIN_S)

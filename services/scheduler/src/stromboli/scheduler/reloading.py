@@ -1,116 +1,155 @@
-"""Follow the configuration file while the scheduler runs.
+"""Follow the configuration while the scheduler runs: a file, or a ConfigMap.
 
-A file that can't be used leaves things as they are, and says why in the log and in a metric.
 The file is read in full each time: a mounted ConfigMap is a link that is changed to another
-file, which is easily missed by watching, and it is small.
+file, which is easily missed by watching, and it is small. A ConfigMap itself comes as a fact, as
+everything else does: the scheduler has no rights in the cluster.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from stromboli.contracts.stimuli import Instruction, Stimulus, WokeUp
+from stromboli.api.core import ConfigMap
+from stromboli.api.kinds import CONFIG_MAP, NAMESPACE, POD
+from stromboli.api.wellknown import SCHEDULER_CONFIG_KEY
+from stromboli.contracts.stimuli import FactChanged, Instruction, Ready, Stimulus, WokeUp
 from stromboli.runtime.deciding import DecidingShell
 from stromboli.runtime.logs import get_logger
-from stromboli.runtime.telemetry import counter, gauge
+from stromboli.scheduler.configuration import Configuration
 from stromboli.scheduler.figures import Figures
 from stromboli.scheduling.conf import SchedulingConf
-from stromboli.scheduling.conf_file import read_conf_with
 from stromboli.scheduling.core import SchedulerCore
-from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.kube_events import reference
 from stromboli.scheduling.loads import NO_LOADS, Loads
 
-__all__ = ["ConfFile", "ReloadingCore"]
+__all__ = ["ConfFile", "ConfMap", "ReloadingCore"]
 
 log = get_logger(__name__)
 
-_refused = counter(
-    "stromboli.scheduler.configurations.refused", "Configuration files that could not be used"
-)
-_in_use = gauge(
-    "stromboli.scheduler.configuration.current",
-    "1 while the configuration in use is what the file says, else 0",
-)
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ConfFile:
-    """The configuration in use, and the file that it comes from."""
+    """A file that the configuration comes from."""
 
-    conf: SchedulingConf
-    path: Path | None = None
-    problem: str = field(default="", init=False)
-    """Why what the file says now is not in use; empty when it is."""
-    _seen: str = ""
+    path: Path
+    configuration: Configuration
+
+    @classmethod
+    def at(cls, path: Path, conf: SchedulingConf, pod: str = "") -> "ConfFile":
+        """`pod` is the namespace/name of the scheduler's own, where it has one."""
+        namespace, _, name = pod.partition("/")
+        about = reference(NAMESPACE, "", "default", "")
+        if name:
+            about = reference(POD, namespace, name, "")
+        return cls(path, Configuration(conf, str(path), about))
 
     def read_or_raise(self) -> None:
         """At the start a file that can't be used is the end. Raises BadConfiguration, OSError."""
-        if self.path is not None:
-            text = self.path.read_text()
-            self.conf = read_conf_with(self.conf, text)
-            self._seen = text
-        _in_use.set(1)
+        self.configuration.start(self.path.read_text())
 
     def look(self) -> bool:
         """Whether there is another configuration to use from now on."""
-        if self.path is None:
-            return False
         try:
-            text = self.path.read_text()
-            if text == self._seen:
-                return False
-            self._seen = text
-            conf = read_conf_with(self.conf, text)
-        except (OSError, UnicodeDecodeError, BadConfiguration) as problem:
-            self._say(str(problem))
+            changed_at = str(self.path.stat().st_mtime_ns)
+            return self.configuration.offer(self.path.read_text(), changed_at)
+        except (OSError, UnicodeDecodeError) as problem:
+            self.configuration.unreadable(str(problem), "")
             return False
-        self.problem = ""
-        _in_use.set(1)
-        if conf == self.conf:
-            return False
-        self.conf = conf
-        log.info("configuration.changed", actions=conf.actions, path=str(self.path))
-        return True
-
-    def _say(self, problem: str) -> None:
-        if problem == self.problem:
-            return
-        self.problem = problem
-        _refused.add(1)
-        _in_use.set(0)
-        log.error("configuration.refused", path=str(self.path), problem=problem, keeps="the old")
 
     async def follow(self, shell: DecidingShell, every_s: float) -> None:
         """Look again and again; ends only by cancellation."""
         while True:
             await asyncio.sleep(every_s)
-            if await asyncio.to_thread(self.look):
+            before = self.configuration.problem
+            if await asyncio.to_thread(self.look) or self.configuration.problem != before:
                 shell.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfMap:
+    """A ConfigMap that the configuration comes from; until there is one, it is the default."""
+
+    namespace: str
+    name: str
+    key: str
+    """Empty: Volcano's, or the only one that there is."""
+    configuration: Configuration
+
+    @classmethod
+    def called(cls, text: str, conf: SchedulingConf) -> "ConfMap":
+        """`text` is namespace/name or namespace/name:key."""
+        place, _, key = text.partition(":")
+        namespace, _, name = place.partition("/")
+        about = reference(CONFIG_MAP, namespace, name, "")
+        configuration = Configuration(conf, f"ConfigMap {place}", about)
+        configuration.start(None)
+        return cls(namespace, name, key, configuration)
+
+    def noted(self, fact: FactChanged) -> None:
+        if (fact.namespace, fact.name) != (self.namespace, self.name):
+            return
+        configuration, version = self.configuration, fact.resource_version
+        match fact.after:
+            case ConfigMap(data=data) as found:
+                configuration.about = reference(
+                    CONFIG_MAP, self.namespace, self.name, found.metadata.uid
+                )
+                text = data.get(self._key(data))
+                if text is None:
+                    there = ", ".join(sorted(data)) or "none"
+                    wanted = self.key or SCHEDULER_CONFIG_KEY
+                    configuration.unreadable(
+                        f"expected the key {wanted!r} in its data, found {there}", version
+                    )
+                else:
+                    configuration.offer(text, version)
+            case _:
+                configuration.unreadable("it is gone", version)
+
+    def _key(self, data: dict[str, str]) -> str:
+        if self.key or SCHEDULER_CONFIG_KEY in data or len(data) != 1:
+            return self.key or SCHEDULER_CONFIG_KEY
+        return next(iter(data))
 
 
 class ReloadingCore:
     """The core, with the configuration and the measurements that are in use now."""
 
-    def __init__(self, file: ConfFile, loads: Callable[[], Loads] = lambda: NO_LOADS) -> None:
-        self._file = file
-        self._core = SchedulerCore(file.conf)
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        conf_map: ConfMap | None = None,
+        loads: Callable[[], Loads] = lambda: NO_LOADS,
+    ) -> None:
+        self._configuration = configuration
+        self._conf_map = conf_map
+        self._core = SchedulerCore(configuration.conf)
         self._loads = loads
         self._known: Loads = NO_LOADS
         self._figures = Figures()
+        self._ready = False
 
     @property
     def conf(self) -> SchedulingConf:
         return self._core.conf
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
-        if self._core.conf is not self._file.conf:
-            self._core.reconfigure(self._file.conf)
+        if isinstance(stimulus, FactChanged):
+            if self._conf_map is not None and stimulus.kind == CONFIG_MAP.token:
+                self._conf_map.noted(stimulus)
+        elif isinstance(stimulus, Ready):
+            self._ready = True
+        if self._core.conf is not self._configuration.conf:
+            self._core.reconfigure(self._configuration.conf)
         loads = self._loads()
         if loads is not self._known:
             self._known = loads
             self._core.measured(loads)
         said = self._core.handle(stimulus, now=now)
+        if self._ready and (told := self._configuration.tell(now)):
+            said = [*said, *told]
         if isinstance(stimulus, WokeUp) and self._figures.is_due(now):
             self._figures.show(self._core.gauges())
         return said

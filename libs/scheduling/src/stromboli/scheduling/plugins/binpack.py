@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.errors import BadConfiguration, BadValue
 from stromboli.scheduling.plugins.api import NodeState
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.resources import CPU, MEMORY, FloatPerNode
@@ -70,4 +70,4 @@ def _weight(given: Any) -> int:
     try:
         return weight if (weight := int(given)) >= 0 else 1
     except (TypeError, ValueError):
-        raise BadConfiguration(f"a weight of {NAME}", repr(given), ["a whole number"]) from None
+        raise BadValue(f"a weight of {NAME}", given, "a whole number") from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.errors import BadValue
 from stromboli.scheduling.moments import duration_s
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task
@@ -81,5 +81,5 @@ def build(arguments: Mapping[str, Any]) -> EvictionBudget:
     args = read_arguments(NAME, Args, arguments)
     window_s = duration_s(args.window)
     if window_s is None:
-        raise BadConfiguration(f"the window of {NAME}", args.window, ("1m", "1h"))
+        raise BadValue(f"the window of {NAME}", args.window, "a duration such as 1m or 1h")
     return EvictionBudget(args, window_s)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.errors import BadValue
 from stromboli.scheduling.moments import duration_s, moment_of
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task
@@ -57,5 +57,5 @@ def build(arguments: Mapping[str, Any]) -> MinRunTime:
     args = read_arguments(NAME, Args, arguments)
     otherwise_s = duration_s(args.otherwise)
     if otherwise_s is None:
-        raise BadConfiguration(f"the span of time of {NAME}", args.otherwise, ("10m", "1h30m"))
+        raise BadValue(f"the span of time of {NAME}", args.otherwise, "one such as 10m or 1h30m")
     return MinRunTime(otherwise_s)

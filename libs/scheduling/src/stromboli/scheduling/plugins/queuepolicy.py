@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from stromboli.scheduling.deadlines import created_at, deadline_of, waiting_time
-from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.errors import BadValue
 from stromboli.scheduling.job_shares import JobShares
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Refusal, SortKey
@@ -91,5 +91,5 @@ def build(arguments: Mapping[str, Any]) -> QueuePolicy:
     given = read_arguments(NAME, Args, arguments).waiting_time
     waits_s = waiting_time(given) if given else None
     if given and waits_s is None:
-        raise BadConfiguration("the sla-waiting-time", given, ("a duration such as 30m or 1h30m",))
+        raise BadValue("the sla-waiting-time", given, "a duration such as 30m or 1h30m")
     return QueuePolicy(waits_s)

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from stromboli.scheduling.conf import HIERARCHY_FLAG, PluginConf
-from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.errors import BadConfiguration, BadValue
 from stromboli.scheduling.panel import Panel, Seat
 from stromboli.scheduling.plugins import (
     binpack,
@@ -86,7 +86,11 @@ def build(conf: PluginConf) -> Plugin:
         point = installed().get(conf.name)
         if point is None:
             raise BadConfiguration("the plugin", conf.name, (*IN_TREE, *installed()))
-        make = point.load()
+        try:
+            make = point.load()
+        except (ImportError, AttributeError) as fault:
+            what = f"the plugin {conf.name!r}, {point.value!r},"
+            raise BadValue(what, str(fault), "something that can be imported") from fault
     arguments = dict(conf.arguments)
     if conf.is_on(HIERARCHY_FLAG):
         arguments[HIERARCHY_FLAG] = True

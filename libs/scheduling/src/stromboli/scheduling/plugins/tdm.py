@@ -16,7 +16,7 @@ import numpy as np
 from stromboli.api.durations import SECOND, parse_duration
 from stromboli.api.errors import DurationError
 from stromboli.api.wellknown import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE
-from stromboli.scheduling.errors import BadConfiguration
+from stromboli.scheduling.errors import BadConfiguration, BadValue
 from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.plugins.api import Claim, SortKey, Verdict, Vote
@@ -182,7 +182,7 @@ def build(arguments: Mapping[str, Any]) -> Tdm:
 def _hours(name: str, given: str) -> tuple[int, int]:
     match = _HOURS.fullmatch(given.strip())
     if match is None:
-        raise BadConfiguration(name, given, ["hours such as 10:00-21:00"])
+        raise BadValue(name, given, "hours such as 10:00-21:00")
     start_h, start_min, end_h, end_min = (int(part) for part in match.groups())
     return start_h * 60 + start_min, end_h * 60 + end_min
 
@@ -191,4 +191,4 @@ def _period(given: str) -> float:
     try:
         return parse_duration(given) / SECOND
     except DurationError as fault:
-        raise BadConfiguration(_PERIOD, given, ["a duration such as 1m"]) from fault
+        raise BadValue(_PERIOD, given, "a duration such as 1m") from fault
