@@ -10,6 +10,7 @@ import os
 import statistics
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -18,9 +19,9 @@ from bench.figures import NotMeasured, Row, Run, Table
 from bench.servers import rss_bytes
 from bench.workload_files import load_workload
 from stromboli.api.core import Toleration
-from stromboli.api.kinds import by_token, kind_of
+from stromboli.api.kinds import kind_of
 from stromboli.api.meta import KubeObject
-from stromboli.api.projections import decode_projection, encode_projection
+from stromboli.api.projections import encode_projection
 from stromboli.contracts import codec
 from stromboli.contracts.facts import ObjectSeen
 from stromboli.contracts.intents import BindGang
@@ -28,6 +29,7 @@ from stromboli.contracts.stimuli import FactChanged, Instruction, Probe, Ready, 
 from stromboli.runtime.collecting import collect_rarely
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
+from stromboli.scheduling.fact_reading import FactReader
 from stromboli.testkit.scheduling_objects import node, pod, pod_group, queue
 
 __all__ = ["NAME", "QUESTION", "measure"]
@@ -40,6 +42,8 @@ _TOLERATED: Final = tuple(
     Toleration(key=f"node.kubernetes.io/{what}", operator="Exists", effect="NoExecute")
     for what in ("not-ready", "unreachable")
 )
+_READ: Final = FactReader(SchedulingConf().scheduler_names)
+_PORTION: Final = 500
 _OFF: Final = {"enablePreemptable": False}
 _CONFS: Final = {
     "helm": SchedulingConf(
@@ -146,8 +150,7 @@ def _row(gangs: Gangs, nodes: int, repeats: int) -> Row:
 def _placed_in(core: SchedulerCore, facts: list[bytes], *, expect: int) -> float:
     gc.collect()
     started = time.perf_counter()
-    for packed in facts:
-        core.handle(_decoded(packed), now=_NOW)
+    _tell(core, facts)
     bound = _encoded(core.handle(WokeUp(), now=_NOW))
     took = time.perf_counter() - started
     if bound != expect:
@@ -161,8 +164,7 @@ def _hopeless(workload: Workload) -> Table:
     for hopeless in (0, workload.hopeless):
         core = _core(Gangs(name="", jobs=1, size=1), workload.nodes)
         for number in range(hopeless):
-            for item in _gang(f"stuck-{number}", 1, "default", cpu="100"):
-                core.handle(_decoded(_packed(item)), now=_NOW)
+            _tell(core, map(_packed, _gang(f"stuck-{number}", 1, "default", cpu="100")))
         _settle(core)
         seconds = [
             _placed_in(
@@ -211,11 +213,8 @@ def _session(workload: Workload) -> Table:
     core = SchedulerCore(_CONFS["helm"])
     before = _rss()
     started = time.perf_counter()
-    for item in _nodes(size.nodes):
-        core.handle(_decoded(_packed(item)), now=_NOW)
-    core.handle(_decoded(_packed(queue())), now=_NOW)
-    for item in _running(size):
-        core.handle(_decoded(_packed(item)), now=_NOW)
+    _tell(core, map(_packed, (*_nodes(size.nodes), queue())))
+    _tell(core, map(_packed, _running(size)))
     core.handle(Ready(), now=_NOW)
     read_s = time.perf_counter() - started
     _settle(core)
@@ -238,11 +237,22 @@ def _session(workload: Workload) -> Table:
 
 def _core(gangs: Gangs, nodes: int) -> SchedulerCore:
     core = SchedulerCore(_CONFS[gangs.conf])
-    for item in (*_nodes(nodes), *_queues(gangs)):
-        core.handle(_decoded(_packed(item)), now=_NOW)
+    _tell(core, map(_packed, (*_nodes(nodes), *_queues(gangs))))
     core.handle(Ready(), now=_NOW)
     _settle(core)
     return core
+
+
+def _tell(core: SchedulerCore, facts: Iterable[bytes]) -> None:
+    """As the service does: read one by one, taken in by the portion."""
+    for portion in _portions(facts):
+        core.handle_all([_decoded(packed) for packed in portion], now=_NOW)
+
+
+def _portions(facts: Iterable[bytes]) -> Iterator[list[bytes]]:
+    left = iter(facts)
+    while portion := list(islice(left, _PORTION)):
+        yield portion
 
 
 def _settle(core: SchedulerCore) -> None:
@@ -348,7 +358,7 @@ def _decoded(packed: bytes) -> FactChanged:
         name=fact.name,
         uid=fact.uid,
         resource_version=fact.resource_version,
-        after=decode_projection(by_token(fact.kind), fact.projection),
+        after=_READ(fact.kind, fact.projection),
     )
 
 

@@ -11,7 +11,8 @@ memory is a cache of facts and never more than that.
 Intents in an instruction list carry no epoch, deadline or service yet: the shell fills these in.
 """
 
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -98,3 +99,17 @@ class Core(Protocol):
     """Decides. No await, no clock, no I/O, no logging."""
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]: ...
+
+
+@runtime_checkable
+class BatchCore(Core, Protocol):
+    """A core that is quicker when it is told many things at once; the answer is the same."""
+
+    def handle_all(self, stimuli: Sequence[Stimulus], *, now: float) -> list[Instruction]: ...
+
+
+def tell(core: Core, stimuli: Sequence[Stimulus], *, now: float) -> list[Instruction]:
+    """One after the other, as far as anybody can tell."""
+    if isinstance(core, BatchCore):
+        return core.handle_all(stimuli, now=now)
+    return [said for stimulus in stimuli for said in core.handle(stimulus, now=now)]

@@ -33,6 +33,7 @@ from stromboli.contracts.stimuli import (
     Unanswered,
     WakeAt,
     WokeUp,
+    tell,
 )
 from stromboli.contracts.streams import STATE, STREAMS
 from stromboli.runtime.bus.asking import FenceRound, outcome_reader, start_asking
@@ -60,6 +61,8 @@ _LOOK_S = 0.25
 _AT_ONCE = 500
 _PROBES_AT_ONCE = 64
 
+Reader: TypeAlias = Callable[[str, msgspec.Raw], Any]
+"""Makes of a kind and a projection what the core is told; raises ValueError if it can't."""
 Prober: TypeAlias = Callable[[Probe], Awaitable[ProbeAnswered]]
 """Carries out a probe within the time that it allows; a failure is an answer too."""
 
@@ -83,6 +86,8 @@ class DecidingShell:
     safety_every_s: float = 30.0
     probe: Prober | None = None
     """For cores that ask for probes."""
+    read: Reader | None = None
+    """For cores that want something else than the objects of `stromboli.api`."""
     view: View[Any] = field(init=False)
     lease: Lease | None = None
     deciding: bool = False
@@ -99,7 +104,7 @@ class DecidingShell:
     _unreadable: list[tuple[Unreadable, str]] = field(default_factory=list[tuple[Unreadable, str]])
 
     def __post_init__(self) -> None:
-        self.view = View(self.kinds, _decode, self)
+        self.view = View(self.kinds, self.read or _decode, self)
 
     def not_ready(self) -> str | None:
         """Why this service can't do its work; a standby that could lead is ready."""
@@ -286,8 +291,7 @@ class DecidingShell:
             if start:
                 await asyncio.sleep(0)
             with _handled.timed():
-                for stimulus in batch[start : start + _AT_ONCE]:
-                    instructions += core.handle(stimulus, now=now)
+                instructions += tell(core, batch[start : start + _AT_ONCE], now=now)
         return instructions
 
     def _collect_unanswered(self, now: float) -> None:

@@ -17,7 +17,7 @@ from stromboli.runtime.bus.connection import BusSettings, connect
 from stromboli.runtime.bus.publisher import publishing
 from stromboli.runtime.clock import SystemClock
 from stromboli.runtime.collecting import collect_rarely
-from stromboli.runtime.deciding import DecidingShell, Prober
+from stromboli.runtime.deciding import DecidingShell, Prober, Reader
 from stromboli.runtime.health import Health, HealthServer, HealthSettings, NotReady, Ok
 from stromboli.runtime.logs import LogSettings
 from stromboli.runtime.process import Lifetime, Step, run_service
@@ -50,6 +50,7 @@ class _Parts:
     make_core: Callable[[], Core]
     shard: str
     probe: Prober | None
+    read: Reader | None
     beside: Callable[[DecidingShell], Coroutine[None, None, None]] | None
 
 
@@ -61,6 +62,7 @@ def run_deciding_service(
     make_core: Callable[[], Core],
     shard: str = CLUSTER,
     probe: Prober | None = None,
+    read: Reader | None = None,
     beside: Callable[[DecidingShell], Coroutine[None, None, None]] | None = None,
 ) -> int:
     """Run until told to stop; the exit code for `sys.exit`.
@@ -70,7 +72,9 @@ def run_deciding_service(
     collect_rarely()
 
     async def live(life: Lifetime) -> None:
-        parts = _Parts(kinds=kinds, make_core=make_core, shard=shard, probe=probe, beside=beside)
+        parts = _Parts(
+            kinds=kinds, make_core=make_core, shard=shard, probe=probe, read=read, beside=beside
+        )
         await _serve(service, settings, life, parts)
 
     return run_service(live, service=service, log_settings=settings.log)
@@ -96,6 +100,7 @@ async def _serve(
             make_core=parts.make_core,
             shard=parts.shard,
             probe=parts.probe,
+            read=parts.read,
             connection=connection,
             publisher=publisher,
             clock=clock,

@@ -18,6 +18,7 @@ from stromboli.contracts.intents import BindGang
 from stromboli.contracts.stimuli import FactChanged
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.errors import BadFact
+from stromboli.scheduling.fact_reading import UnfitPod
 from stromboli.scheduling.jobs import ALLOCATED, Job
 from stromboli.scheduling.ledger import Ledger
 from stromboli.scheduling.loads import NO_LOADS, Loads
@@ -30,6 +31,7 @@ from stromboli.scheduling.pods import (
     Task,
     TaskClass,
     TaskStatus,
+    are_alike,
     read_task,
 )
 from stromboli.scheduling.queues import QueueInfo, read_queue
@@ -144,14 +146,60 @@ class Cluster:
 
     # Facts.
 
+    def apply_all(self, facts: Iterable[FactChanged]) -> None:
+        """As `apply` one after the other, but pods of a gang that arrive together count at once."""
+        together: list[Task] = []
+        for fact in facts:
+            task = fact.after
+            key = (fact.namespace, fact.name)
+            if not isinstance(task, Task) or not self._only_arrives(key, task):
+                self._arrived(together)
+                together = []
+                self.apply(fact)
+                continue
+            if together and not are_alike(together[0], task):
+                self._arrived(together)
+                together = []
+            self._tasks[key] = task
+            together.append(task)
+        self._arrived(together)
+
+    def _only_arrives(self, key: PodKey, task: Task) -> bool:
+        """Whether all there is to this fact is one more pod of a gang that waits."""
+        return (
+            task.status is TaskStatus.PENDING
+            and bool(task.group)
+            and key not in self._tasks
+            and task.kind.social is None
+            and not task.nominated
+            and not self.neighbourhood.is_active
+            and not self.set_aside
+            and self.ledger.promise_to(task.uid) is None
+        )
+
+    def _arrived(self, tasks: list[Task]) -> None:
+        if not tasks:
+            return
+        if self._by_uid is not None:
+            self._by_uid.update({task.uid: task for task in tasks})
+        self._meet(tasks[0].kind)
+        key = tasks[0].job
+        self._job(key).put_new(tasks)
+        self._job_changed(key)
+
     def apply(self, fact: FactChanged) -> None:
         place = (fact.kind, fact.namespace, fact.name)
         self.set_aside.pop(place, None)
         item: Any = fact.after
         try:
             match item:
-                case Pod():
+                case Task():
                     self._pod_seen((fact.namespace, fact.name), item)
+                case Pod():
+                    task = read_task(item, self._scheduler_names)
+                    self._pod_seen((fact.namespace, fact.name), task)
+                case UnfitPod(problem):
+                    raise problem
                 case Node():
                     self._node_seen(item)
                 case PodGroup():
@@ -163,16 +211,29 @@ class Cluster:
                     self._priorities_changed()
                 case None:
                     self._gone(fact)
-                case _ if fact.kind in self._others:
-                    self._others[fact.kind][fact.namespace, fact.name] = item
-                    if isinstance(item, Namespace):
-                        self.neighbourhood.namespace_is(fact.name, item.metadata.labels)
-                    self._other_changed(fact.kind)
                 case _:
-                    pass  # a kind that this core does not read
+                    self._other_seen(fact, item)
         except BadFact as bad:
             self._gone(fact)
             self.set_aside[place] = f"{fact.namespace}/{fact.name}: {bad}"
+
+    def _other_seen(self, fact: FactChanged, item: Any) -> None:
+        known = self._others.get(fact.kind)
+        if known is None:
+            return  # a kind that this core does not read
+        known[fact.namespace, fact.name] = item
+        if isinstance(item, Namespace):
+            self.neighbourhood.namespace_is(fact.name, item.metadata.labels)
+        self._other_changed(fact.kind)
+
+    def _task(self, pod: Task | Pod | UnfitPod) -> Task:
+        match pod:
+            case Task():
+                return pod
+            case Pod():
+                return read_task(pod, self._scheduler_names)
+            case UnfitPod(problem):
+                raise problem
 
     def _gone(self, fact: FactChanged) -> None:
         match fact.kind:
@@ -230,12 +291,11 @@ class Cluster:
             self.changes.claims = True
             self._forget_if_empty(job)
 
-    def _pod_seen(self, key: PodKey, pod: Pod) -> None:
+    def _pod_seen(self, key: PodKey, task: Task) -> None:
         before = self._tasks.get(key)
-        if before is not None and before.uid != pod.metadata.uid:
+        if before is not None and before.uid != task.uid:
             self._pod_gone(key)
             before = None
-        task = read_task(pod, self._scheduler_names)
         promise = self.ledger.promise_to(task.uid)
         if promise is not None:
             if task.status is TaskStatus.PENDING and not task.node:

@@ -7,7 +7,9 @@ having asked for it, that is the slow safety pass: then it looks at every job.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import cast
 
 from stromboli.contracts.intents import PodBinding
 from stromboli.contracts.outcomes import AnyOutcome, Applied, GangBound, Refused
@@ -134,6 +136,18 @@ class SchedulerCore:
         """What the plugins have to show, as the last cycle found it."""
         return gauges_of(seat.plugin for tier in self._panel.tiers for seat in tier)
 
+    def handle_all(self, stimuli: Sequence[Stimulus], *, now: float) -> list[Instruction]:
+        """As `handle` one after the other; facts that follow each other are taken in together."""
+        said: list[Instruction] = []
+        for are_facts, part in groupby(stimuli, _is_fact):
+            if are_facts:
+                self.cluster.apply_all(cast("Iterator[FactChanged]", part))
+                said += self._wake_if_needed(now)
+            else:
+                for stimulus in part:
+                    said += self.handle(stimulus, now=now)
+        return said
+
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         said: list[Instruction] = []
         match stimulus:
@@ -152,7 +166,10 @@ class SchedulerCore:
                 return self._cycle(now, everything=not asked_for) if self._ready else []
             case ProbeAnswered():
                 pass  # a scheduler asks for none
-        return said + (self._wake_at(now) if self._ready and self.cluster.changes else [])
+        return said + self._wake_if_needed(now)
+
+    def _wake_if_needed(self, now: float) -> list[Instruction]:
+        return self._wake_at(now) if self._ready and self.cluster.changes else []
 
     def _wake_at(self, moment: float) -> list[Instruction]:
         if moment >= self._alarm:
@@ -475,3 +492,7 @@ class SchedulerCore:
             if not self.cluster.ledger.is_evicting(task.uid):
                 said += self._tell_to_go(job, task, _HALF_BOUND, now)
         return [*said, told(job, "gang.evicted", why, now)] if said else []
+
+
+def _is_fact(stimulus: Stimulus) -> bool:
+    return isinstance(stimulus, FactChanged)

@@ -180,6 +180,11 @@ class Job:
         self.tasks[task.uid] = task
         self._count(task, 1)
 
+    def put_new(self, tasks: Sequence[Task]) -> None:
+        """Tasks that are all alike, and new."""
+        self.tasks.update({task.uid: task for task in tasks})
+        self._count(tasks[0], len(tasks))
+
     def put_many(self, tasks: Sequence[Task], before: TaskStatus) -> None:
         """Tasks of one class and role, which all came from one status to another."""
         self.tasks.update({task.uid: task for task in tasks})

@@ -30,9 +30,25 @@ from stromboli.api.wellknown import (
     VOLCANO_GROUP_NAME,
 )
 from stromboli.scheduling.resources import PODS, Amounts, added, amounts_of, larger
+from stromboli.scheduling.slim_pods import SlimPod
 from stromboli.scheduling.social import Social, read_social
 
-__all__ = ["Claim", "JobKey", "PodKey", "Task", "TaskClass", "TaskStatus", "read_task"]
+__all__ = [
+    "Claim",
+    "JobKey",
+    "Notes",
+    "PodKey",
+    "Task",
+    "TaskClass",
+    "TaskStatus",
+    "are_alike",
+    "claims_of",
+    "class_of",
+    "index_in",
+    "make_task",
+    "read_notes",
+    "read_task",
+]
 
 JobKey: TypeAlias = tuple[str, str]
 """Namespace and name of a PodGroup."""
@@ -136,56 +152,93 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return (self.index, self.created, self.name)
 
 
-def _index(pod_name: str) -> int:
+def are_alike(one: Task, other: Task) -> bool:
+    """Of one job, role, class and status, so that they can be counted together."""
+    return (
+        one.group == other.group
+        and one.kind is other.kind
+        and one.role == other.role
+        and one.status is other.status
+        and one.gated == other.gated
+        and one.namespace == other.namespace
+    )
+
+
+def index_in(pod_name: str) -> int:
     """`job-role-7` is number 7; names of fewer parts have no number."""
-    parts = pod_name.split("-")
-    last = parts[-1]
-    return int(last) if len(parts) >= 3 and last.isdecimal() and len(last) < 18 else _NO_INDEX
+    before, _, last = pod_name.rpartition("-")
+    return int(last) if last.isdecimal() and len(last) < 18 and "-" in before else _NO_INDEX
+
+
+class Notes(msgspec.Struct, frozen=True, gc=False):
+    """What the annotations of a pod say to the scheduler; pods of one job have the same."""
+
+    annotations: dict[str, str]
+    group: str
+    role: str
+    preemptable: str
+    priority: int | None
+    is_revocable: bool
+
+
+def read_notes(annotations: dict[str, str]) -> Notes:
+    stated = annotations.get(TASK_PRIORITY, "")
+    is_number = stated.removeprefix("-").isdecimal() and len(stated) < _MOST_DIGITS
+    preemptable = annotations.get(PREEMPTABLE, "")
+    return Notes(
+        annotations=annotations,
+        group=annotations.get(GROUP_NAME) or annotations.get(VOLCANO_GROUP_NAME, ""),
+        role=annotations.get(TASK_SPEC, ""),
+        preemptable=preemptable,
+        priority=int(stated) if is_number else None,
+        is_revocable=(annotations.get(REVOCABLE_ZONE) == "*" or preemptable.lower() == "true"),
+    )
 
 
 def read_task(pod: Pod, scheduler_names: frozenset[str]) -> Task:
     """Raises BadFact for requests that can't be reckoned with."""
-    spec, metadata = pod.spec, pod.metadata
-    annotations = metadata.annotations
-    ours = spec.scheduler_name in scheduler_names
-    group = annotations.get(GROUP_NAME) or annotations.get(VOLCANO_GROUP_NAME, "")
+    return make_task(pod, read_notes(pod.metadata.annotations), class_of(pod), scheduler_names)
+
+
+def make_task(
+    pod: Pod | SlimPod, notes: Notes, kind: TaskClass, scheduler_names: frozenset[str]
+) -> Task:
+    """The pod as a task, of this class and with these annotations."""
+    spec, metadata, status = pod.spec, pod.metadata, pod.status
+    labels, name, node = metadata.labels, metadata.name, spec.node_name
     return Task(
         namespace=metadata.namespace,
-        name=metadata.name,
+        name=name,
         uid=metadata.uid,
-        group=group if ours else "",
-        role=annotations.get(TASK_SPEC) or metadata.labels.get(TASK_SPEC, ""),
-        kind=_class_of(pod),
+        group=notes.group if spec.scheduler_name in scheduler_names else "",
+        role=notes.role or labels.get(TASK_SPEC, ""),
+        kind=kind,
         status=_status(pod),
-        node=spec.node_name,
-        priority=_priority(pod),
+        node=node,
+        priority=_priority(notes.priority, spec.priority),
         created=metadata.creation_timestamp or "",
-        bound_at=_bound_at(pod),
+        bound_at=_bound_at(status.conditions) if node else "",
         gated=bool(spec.scheduling_gates),
-        index=_index(metadata.name),
-        preemptable=(
-            (annotations.get(PREEMPTABLE) or metadata.labels.get(PREEMPTABLE, "")).lower()
-            != "false"
-        ),
+        index=index_in(name),
+        preemptable=(notes.preemptable or labels.get(PREEMPTABLE, "")).lower() != "false",
         may_preempt=spec.preemption_policy != "Never",
         class_name=spec.priority_class_name,
-        nominated=pod.status.nominated_node_name,
-        started_at=pod.status.start_time or "",
-        conditions=() if spec.node_name else pod.status.conditions,
-        labels=metadata.labels,
-        annotations=annotations,
+        nominated=status.nominated_node_name,
+        started_at=status.start_time or "",
+        conditions=() if node else status.conditions,
+        labels=labels,
+        annotations=notes.annotations,
     )
 
 
-def _priority(pod: Pod) -> int:
+def _priority(annotated: int | None, own: int | None) -> int:
     """An annotation with a whole number overrides the pod's own; without either it is 1."""
-    stated = pod.metadata.annotations.get(TASK_PRIORITY, "")
-    if stated.removeprefix("-").isdecimal() and len(stated) < _MOST_DIGITS:
-        return int(stated)
-    return 1 if pod.spec.priority is None else pod.spec.priority
+    if annotated is not None:
+        return annotated
+    return 1 if own is None else own
 
 
-def _status(pod: Pod) -> TaskStatus:
+def _status(pod: Pod | SlimPod) -> TaskStatus:
     status = _BY_PHASE.get(pod.status.phase)
     if status is not None and status in _ENDED:
         return status
@@ -196,17 +249,15 @@ def _status(pod: Pod) -> TaskStatus:
     return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
 
 
-def _bound_at(pod: Pod) -> str:
-    if not pod.spec.node_name:
-        return ""
-    for condition in pod.status.conditions:
+def _bound_at(conditions: Iterable[Condition]) -> str:
+    for condition in conditions:
         if condition.type == "PodScheduled" and condition.status == "True":
             return condition.last_transition_time or ""
     return ""
 
 
-def _class_of(pod: Pod) -> TaskClass:
-    """Known by the bytes of what it is made from: pods of one template have the same."""
+def class_of(pod: Pod) -> TaskClass:
+    """Known by the bytes of what it is made from. Raises BadFact, as `read_task` does."""
     spec, metadata = pod.spec, pod.metadata
     is_sociable = spec.affinity is not None or bool(spec.topology_spread_constraints)
     key = _ENCODER.encode(
@@ -219,8 +270,8 @@ def _class_of(pod: Pod) -> TaskClass:
             spec.topology_spread_constraints,
             spec.overhead,
             spec.resources,
-            _is_revocable(pod),
-            _claims(pod) if spec.volumes else None,
+            read_notes(metadata.annotations).is_revocable,
+            claims_of(pod) if spec.volumes else None,
             # Terms may speak of the pod's own namespace and labels.
             (metadata.namespace, metadata.labels) if is_sociable else None,
         )
@@ -252,13 +303,13 @@ def _read_class(pod: Pod) -> TaskClass:
             affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         ),
         images=tuple(container.image for container in spec.containers if container.image),
-        is_revocable=_is_revocable(pod),
+        is_revocable=read_notes(pod.metadata.annotations).is_revocable,
         social=read_social(pod),
-        claims=_claims(pod),
+        claims=claims_of(pod),
     )
 
 
-def _claims(pod: Pod) -> tuple[Claim, ...]:
+def claims_of(pod: Pod | SlimPod) -> tuple[Claim, ...]:
     """Those that it names, and those that are made with it."""
     where, name = pod.metadata.namespace, pod.metadata.name
     return tuple(
@@ -268,13 +319,6 @@ def _claims(pod: Pod) -> tuple[Claim, ...]:
         for volume in pod.spec.volumes
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None
     )
-
-
-def _is_revocable(pod: Pod) -> bool:
-    annotations = pod.metadata.annotations
-    if annotations.get(REVOCABLE_ZONE) == "*":
-        return True
-    return annotations.get(PREEMPTABLE, "").lower() == "true"
 
 
 @lru_cache(maxsize=1 << 14)

@@ -16,6 +16,7 @@ from stromboli.scheduler.reloading import ConfFile, ConfMap, ReloadingCore
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import KINDS
 from stromboli.scheduling.errors import BadConfiguration, BadFile
+from stromboli.scheduling.fact_reading import FactReader
 
 EXAMPLES = (
     "stromboli-scheduler --bus-url nats://127.0.0.1:4222",
@@ -53,6 +54,7 @@ def main() -> None:
             SCHEDULER,
             settings,
             kinds=KINDS if conf_map is None else (*KINDS, CONFIG_MAP.token),
+            read=FactReader(configuration.conf.scheduler_names),
             make_core=lambda: ReloadingCore(
                 configuration, conf_map=conf_map, loads=lambda: measuring.loads
             ),

@@ -6,7 +6,7 @@ everything else does: the scheduler has no rights in the cluster.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,20 +136,25 @@ class ReloadingCore:
         return self._core.conf
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
-        if isinstance(stimulus, FactChanged):
-            if self._conf_map is not None and stimulus.kind == CONFIG_MAP.token:
-                self._conf_map.noted(stimulus)
-        elif isinstance(stimulus, Ready):
-            self._ready = True
+        return self.handle_all((stimulus,), now=now)
+
+    def handle_all(self, stimuli: Sequence[Stimulus], *, now: float) -> list[Instruction]:
+        for stimulus in stimuli:
+            if isinstance(stimulus, FactChanged):
+                if self._conf_map is not None and stimulus.kind == CONFIG_MAP.token:
+                    self._conf_map.noted(stimulus)
+            elif isinstance(stimulus, Ready):
+                self._ready = True
         if self._core.conf is not self._configuration.conf:
             self._core.reconfigure(self._configuration.conf)
         loads = self._loads()
         if loads is not self._known:
             self._known = loads
             self._core.measured(loads)
-        said = self._core.handle(stimulus, now=now)
+        said = self._core.handle_all(stimuli, now=now)
         if self._ready and (told := self._configuration.tell(now)):
             said = [*said, *told]
-        if isinstance(stimulus, WokeUp) and self._figures.is_due(now):
+        woken = any(isinstance(stimulus, WokeUp) for stimulus in stimuli)
+        if woken and self._figures.is_due(now):
             self._figures.show(self._core.gauges())
         return said
