@@ -1,3 +1,10 @@
+from typing import Any
+
+from stromboli.api.kinds import QUEUE, VC_JOB, Kind
+from stromboli.api.wire import read_object
+from stromboli.contracts.stimuli import FactChanged
+from stromboli.lifecycle.controllers.job import JobController
+from stromboli.lifecycle.world import World
 from stromboli.testkit.job_scenario import JobScenario
 from stromboli.testkit.sample_jobs import job, task
 
@@ -67,3 +74,31 @@ def test_a_new_core_finds_the_same_counts(scenario: JobScenario):
     scenario.driver.settle()
 
     assert len(scenario.gateway.applied) == asked
+
+
+def test_what_a_queue_counts_is_news_to_none_of_its_jobs_but_its_coming_and_going_is():
+    world, controller = World(), JobController()
+
+    def touched(kind: Kind[Any], manifest: dict[str, Any] | None, version: str) -> list[str]:
+        item = read_object(kind, manifest) if manifest is not None else None
+        name = "j" if kind is VC_JOB else "q"
+        change = world.take(
+            FactChanged(
+                kind=kind.token,
+                namespace="ns" if kind is VC_JOB else "",
+                name=name,
+                uid=f"{name}-uid",
+                resource_version=version,
+                after=item,
+            )
+        )
+        return list(controller.touched_by(change, world)) if change is not None else []
+
+    counted = {"metadata": {"name": "q", "uid": "q-uid"}, "status": {"running": 1}}
+    forwarding = counted | {"spec": {"extendClusters": [{"name": "far"}]}}
+    touched(VC_JOB, {"metadata": {"name": "j", "uid": "j-uid"}, "spec": {"queue": "q"}}, "1")
+
+    assert touched(QUEUE, {"metadata": {"name": "q", "uid": "q-uid"}}, "2") == ["vcjob/ns/j"]
+    assert touched(QUEUE, counted, "3") == []
+    assert touched(QUEUE, forwarding, "4") == ["vcjob/ns/j"]
+    assert touched(QUEUE, None, "5") == ["vcjob/ns/j"]

@@ -69,6 +69,8 @@ class JobController(Plain):
         if ended is not None and isinstance(ended.object, Pod):
             for key in change.keys:
                 self._note_vanished(key, ended)
+        if change.kind == kinds.QUEUE.token and _offers(change.before) == _offers(change.after):
+            return  # its status changes with every job, which is news to none of them
         for place in sorted(self._waiting.get((change.kind, change.place), ())):
             yield job_key(_JOB, *place)
 
@@ -139,14 +141,14 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
         world.belongings(case.key, kinds.COMMAND.token),
         key=lambda c: (c.object.metadata.creation_timestamp or "", c.object.metadata.name),
     )
-    queue = world.find(kinds.QUEUE.token, "", queue_of(job))
+    queue_exists, queue_forwards = _offers(world.find(kinds.QUEUE.token, "", queue_of(job)))
     return Situation(
         job=job,
         members=_members(case, job, pods, world),
         group=next(groups, None),
         commands=tuple(commands),
-        queue_exists=queue is not None,
-        queue_forwards=queue is not None and bool(queue.object.spec.extend_clusters),
+        queue_exists=queue_exists,
+        queue_forwards=queue_forwards,
         claims=_claims(job, world),
         made=case.made,
         vanished=frozenset(pods.vanished),
@@ -154,6 +156,11 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
         priority_of=world.priority_of,
         now=case.now,
     )
+
+
+def _offers(queue: Entry | None) -> tuple[bool, bool]:
+    """All that a job wants to know of its queue: whether it is there, and whether it forwards."""
+    return queue is not None, queue is not None and bool(queue.object.spec.extend_clusters)
 
 
 def _claims(job: Job, world: World) -> frozenset[str]:
