@@ -8,6 +8,7 @@ import pytest
 from stromboli.api.batch import Job
 from stromboli.api.core import Pod
 from stromboli.api.kinds import VC_JOB
+from stromboli.api.wellknown import RUN_SECONDS
 from stromboli.api.wire import read_object
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.simulating.cluster import Cluster
@@ -57,7 +58,7 @@ def test_a_job_is_expanded_placed_and_runs_as_in_life():
 def test_a_pod_runs_for_as_long_as_its_annotation_says_and_then_the_job_is_done():
     cluster = Cluster()
     cluster.put(node("n1"))
-    cluster.put(job("short", 2, annotations={"stromboli.io/run-seconds": "60"}))
+    cluster.put(job("short", 2, annotations={RUN_SECONDS: "60"}))
     cluster.settle()
     begun = cluster.now
 
@@ -71,7 +72,7 @@ def test_a_pod_runs_for_as_long_as_its_annotation_says_and_then_the_job_is_done(
 def test_what_ends_makes_room_for_what_waits():
     cluster = Cluster()
     cluster.put(node("n1", cpu="2"))
-    cluster.put(job("first", 2, annotations={"stromboli.io/run-seconds": "60"}))
+    cluster.put(job("first", 2, annotations={RUN_SECONDS: "60"}))
     cluster.settle()
     cluster.put(job("second", 2))
     cluster.settle()

@@ -85,3 +85,6 @@ SCHEDULER_CONFIG_KEY: Final = "volcano-scheduler.conf"
 
 RUNNING_ESTIMATE: Final = "stromboli.sh/running-estimate"
 """Ours, on PodGroups: a job's `spec.runningEstimate`."""
+
+RUN_SECONDS: Final = "stromboli.sh/run-seconds"
+"""Ours, on pods: how long one runs on the virtual nodes of a simulation."""

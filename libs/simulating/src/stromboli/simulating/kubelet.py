@@ -16,12 +16,11 @@ from stromboli.api.durations import parse_duration
 from stromboli.api.errors import DurationError, TimestampError
 from stromboli.api.meta import Condition, KubeObject
 from stromboli.api.timestamps import parse_time
+from stromboli.api.wellknown import RUN_SECONDS
 from stromboli.simulating.store import Place, Store, place_of
 
-__all__ = ["RUN_SECONDS", "Kubelets", "RunsFor", "run_seconds", "running_status"]
+__all__ = ["Kubelets", "RunsFor", "run_seconds", "running_status"]
 
-RUN_SECONDS: Final = "stromboli.io/run-seconds"
-"""An annotation of a pod: after so many seconds it has done its work."""
 _SANDBOX_RUN: Final = "sandbox.stromboli.sh/run"
 """The same for the kubelets of the sandbox, as a duration."""
 
