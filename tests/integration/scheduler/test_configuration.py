@@ -105,3 +105,15 @@ async def test_a_bad_file_changes_nothing_and_a_good_one_is_used_at_once(
         return found is None or bool(found["metadata"].get("deletionTimestamp"))
 
     await eventually(low_is_leaving, describe="the job of low priority makes room")
+
+    async def low_says_why() -> bool:
+        found = await cluster.fetch("pod", "low-main-0")
+        conditions = found["status"]["conditions"] if found else []
+        told = {one["type"]: (one["status"], one.get("reason")) for one in conditions}
+        return (
+            told.get("DisruptionTarget") == ("True", "PreemptionByScheduler")
+            and told.get("Ready") == ("False", "Evict")
+            and "PodScheduled" in told
+        )
+
+    await eventually(low_says_why, describe="the pod that goes says that it was told to")

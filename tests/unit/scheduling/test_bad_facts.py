@@ -10,6 +10,7 @@ from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
 from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
+from stromboli.testkit.small_clusters import bound, cluster, core_of, message
 
 GOOD: list[KubeObject] = [queue(), node("n1"), *gang("good", 2)]
 
@@ -97,3 +98,20 @@ def test_a_node_that_is_told_twice_is_one_node():
 
     assert core.cluster.nodes.names == ["n1"]
     assert good_runs(simulation)
+
+
+def test_an_object_that_makes_no_sense_is_set_aside_and_others_go_on():
+    simulation = cluster(
+        node("n0", cpu="-4"),
+        node("n1"),
+        gang("bad", 1, cpu="lots"),
+        pod_group("worse", min_member=1, min_resources={"cpu": "-1"}),
+        gang("good", 1),
+    )
+
+    assert bound(simulation) == {"good-main-0": "n1"}
+    assert sorted(core_of(simulation).cluster.set_aside) == [
+        ("node", "", "n0"),
+        ("pod", "test", "bad-main-0"),
+    ]
+    assert "Misconfigured: podgroup test/worse is set aside" in message(simulation, "worse")

@@ -6,8 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from stromboli.api.core import Pod, PodSchedulingGate
-from stromboli.api.meta import Condition, KubeObject
+from stromboli.api.meta import Condition
 from stromboli.contracts.intents import PatchObject
+from stromboli.contracts.stimuli import WokeUp
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
@@ -21,6 +22,7 @@ from stromboli.testkit.scheduling_objects import (
     priority_class,
     queue,
 )
+from stromboli.testkit.small_clusters import add, cluster
 
 PREEMPT = read_conf("""
 actions: enqueue, allocate, backfill, preempt
@@ -28,21 +30,6 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: predicates}, {name: nodeorder}]
 """)
-
-
-def cluster(*objects: KubeObject | list[KubeObject], **options: Any) -> Simulation:
-    conf = options.pop("conf", PLAIN)
-    simulation = Simulation(SchedulerCore(conf), **options)
-    simulation.put(queue())
-    add(simulation, *objects)
-    return simulation
-
-
-def add(simulation: Simulation, *objects: KubeObject | list[Any]) -> None:
-    for item in objects:
-        for one in item if isinstance(item, list) else [item]:
-            simulation.put(one)
-    simulation.run()
 
 
 def scheduled_condition(simulation: Simulation, name: str) -> tuple[str, str, str] | None:
@@ -121,6 +108,48 @@ def test_many_pods_are_told_in_portions():
     assert len(patches(simulation, "pod")) == 450
 
 
+# Binds that fail.
+
+
+def test_a_pod_whose_binding_failed_is_told_so():
+    refusing = {"a-main-0"}
+    simulation = cluster(node("n1"), gang("a", 2), may_bind=lambda bind: bind.name not in refusing)
+
+    assert scheduled_condition(simulation, "a-main-0") == (
+        "False",
+        "SchedulerError",
+        "failed to bind to node n1: the rule of the simulation refuses it",
+    )
+    assert scheduled_condition(simulation, "a-main-1") is None
+    failed = [e["message"] for e in simulation.events if e["reason"] == "FailedScheduling"]
+    assert failed == ["failed to bind to node n1: the rule of the simulation refuses it"]
+
+
+def test_binding_that_fails_again_and_again_is_written_once():
+    attempts: list[str] = []
+
+    def may_bind(bind: Any) -> bool:
+        attempts.append(bind.name)
+        return False
+
+    simulation = cluster(node("n1"), gang("a", 2), may_bind=may_bind)
+    simulation.advance(25)
+    assert len(attempts) > 6
+
+    assert len(patches(simulation, "pod")) == 2
+    assert reasons(simulation)["Pod", "FailedScheduling"] == 1
+
+
+def test_a_pod_that_could_not_be_bound_and_now_has_no_room_says_that():
+    simulation = cluster(node("n1", cpu="2"), gang("a", 2), may_bind=lambda _: False)
+    simulation.put(pod("other", cpu="2", on="n1"))
+    simulation.advance(40)
+
+    found = scheduled_condition(simulation, "a-main-0")
+    assert found is not None
+    assert found[1] == "Unschedulable"
+
+
 # Evictions.
 
 
@@ -155,6 +184,57 @@ def test_the_node_that_others_leave_is_named_on_the_pod():
     assert core.explanations["test", "high"].code is Code.WAITING_FOR_RELEASE
     assert reasons(simulation)["Pod", "Evict"] == 1
     assert reasons(simulation)["PodGroup", "Evict"] == 1
+
+
+def conditions(simulation: Simulation, name: str) -> dict[str, tuple[str, str, str]]:
+    found: Pod = simulation.get("pod", "test", name)
+    return {c.type: (c.status, c.reason, c.message) for c in found.status.conditions}
+
+
+def test_a_victim_says_that_it_was_told_to_go():
+    simulation = preempted(lingering=True)
+
+    assert conditions(simulation, "low-main-1") == {
+        "DisruptionTarget": (
+            "True",
+            "PreemptionByScheduler",
+            "volcano: preempting to accommodate a higher priority pod",
+        ),
+        "Ready": ("False", "Evict", ""),
+    }
+    assert conditions(simulation, "low-main-0") == {}
+
+
+def test_a_pod_that_its_budget_keeps_is_no_victim():
+    simulation = preempted(may_evict=lambda _: False)
+    simulation.advance(60)
+
+    assert conditions(simulation, "low-main-1") == {}
+
+
+def test_a_node_where_a_pod_no_longer_waits_is_not_named_any_more():
+    simulation = preempted(lingering=True)
+    simulation.put(pod("intruder", cpu="1", on="n1"))
+    simulation.delete("pod", "test", "low-main-1")
+    low = simulation.get("pod", "test", "low-main-0")
+    simulation.put(
+        replace(
+            low,
+            metadata=replace(
+                low.metadata,
+                annotations={**low.metadata.annotations, "volcano.sh/preemptable": "false"},
+            ),
+        )
+    )
+    simulation.run()
+    simulation.advance(3)
+
+    found: Pod = simulation.get("pod", "test", "high-main-0")
+    assert found.status.nominated_node_name == ""
+    assert scheduled_condition(simulation, "high-main-0") is not None
+    asked = len(patches(simulation, "pod"))
+    simulation.advance(120)
+    assert len(patches(simulation, "pod")) == asked
 
 
 def test_it_binds_there_when_they_are_gone():
@@ -229,6 +309,26 @@ def test_a_large_gang_is_no_storm_of_events():
     assert 50 <= reasons(simulation)["Pod", "Scheduled"] <= 100
     message = next(e["message"] for e in simulation.events if e["reason"] == "Scheduled")
     assert message in {"pod group is ready", "Successfully assigned test/a-main-0 to n0"}
+
+
+def test_jobs_that_are_refused_cost_the_same_writes_however_often_they_are_looked_at():
+    simulation = cluster(node("n1", cpu="3"))
+    for number in range(20):
+        add(simulation, gang(f"j{number:02}", 4))
+    simulation.advance(3)
+    written = len(simulation.intents)
+    told = len(simulation.history)
+
+    for number in range(30):
+        # Everything is looked at again, while what is free goes up and down.
+        simulation.put(node("n1", cpu=str(2 + number % 2)))
+        simulation.run()
+        simulation.core.handle(WokeUp(), now=simulation.now)
+        simulation.advance(0.1)
+
+    assert len(simulation.intents) == written
+    assert len(simulation.history) == told
+    assert reasons(simulation)["PodGroup", "Unschedulable"] == 20
 
 
 # Queues.

@@ -445,19 +445,29 @@ class Cluster:
             self.ledger.promised(intent.id, (intent.namespace, intent.name), part)
             at += len(part)
 
-    def give_back(self, uid: str) -> None:
-        """The pod was not bound: its room is free, and it waits again."""
+    def knows(self, task: Task) -> bool:
+        """Whether this very pod is still there."""
+        found = self._tasks.get((task.namespace, task.name))
+        return found is not None and found.uid == task.uid
+
+    def give_back(self, uid: str) -> Task | None:
+        """The pod was not bound: its room is free, and it waits again.
+
+        Returns it with the node that it was promised, unless it has one or is gone.
+        """
         promise = self.ledger.settle(uid)
         if promise is None:
-            return
+            return None
         self.occupancy.vacate(uid)
         self.changes.capacity = True
         self._job_changed(promise.job)
         task = self._tasks.get((promise.namespace, promise.name))
-        if task is not None and task.uid == uid:
-            waits = replace(task, status=TaskStatus.PENDING, node="")
-            self._replace(waits)
-            self._settle(waits)
+        if task is None or task.uid != uid:
+            return None
+        waits = replace(task, status=TaskStatus.PENDING, node="")
+        self._replace(waits)
+        self._settle(waits)
+        return replace(waits, node=promise.node)
 
     def told_to_go(self, task: Task, intent_id: str, claimant: JobKey | None) -> None:
         """The pod's eviction was asked for; from now on it counts as ending."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import cast
 
+from stromboli.api.wellknown import SCHEDULER_NAME
 from stromboli.contracts.intents import PodBinding
 from stromboli.contracts.outcomes import AnyOutcome, Applied, GangBound, Refused
 from stromboli.contracts.stimuli import (
@@ -69,7 +70,8 @@ class SchedulerCore:
         self.pipelined: dict[PodKey, str] = {}
         """Pods that wait for room to come free, and the node where."""
         self._asking = Asking()
-        self._reporting = Reporting(self.cluster, self._asking)
+        name = next(iter(self._conf.scheduler_names), SCHEDULER_NAME)
+        self._reporting = Reporting(self.cluster, self._asking, name)
         self._attention = Attention(self.cluster)
         self._half_bound = HalfBound(self._conf.gang_bind_timeout_s)
         self._backoff = Backoff()
@@ -156,7 +158,7 @@ class SchedulerCore:
             case OutcomeHeard(outcome):
                 said = self._heard(outcome, now)
             case Unanswered(intent):
-                self._not_done(intent.id, now)
+                said = self._not_done(intent.id, now)
             case Ready():
                 self._ready = True
                 return self._cycle(now, everything=True)
@@ -183,32 +185,42 @@ class SchedulerCore:
         match outcome:
             case GangBound():
                 self.cluster.ledger.close(outcome.intent_id)
-                refused = [pod for pod in outcome.pods if not pod.bound]
-                for pod in refused:
-                    self.cluster.give_back(pod.uid)
                 job = (outcome.namespace, outcome.name)
-                if refused:
-                    self._backoff.failed(job, refused[0].message, now)
-                else:
+                refused = [(pod.uid, pod.message) for pod in outcome.pods if not pod.bound]
+                if not refused:
                     self._backoff.forget(job)
-                return [*self._reporting.bound(outcome, now)]
+                return [
+                    *self._reporting.bound(outcome, now),
+                    *self._not_bound(job, refused, now),
+                ]
             case Applied():
                 self.cluster.ledger.close_eviction(outcome.intent_id, done=True)
                 self._reporting.written(outcome.intent_id, outcome.resource_version)
+                return self._reporting.goes(outcome.intent_id, now)
             case Refused():
-                self._not_done(outcome.intent_id, now, why=outcome.message)
+                return self._not_done(outcome.intent_id, now, why=outcome.message)
             case _:
                 pass  # fences are the shell's business
         return []
 
-    def _not_done(self, intent_id: str, now: float, *, why: str = "") -> None:
+    def _not_bound(
+        self, job: JobKey, refused: Sequence[tuple[str, str]], now: float
+    ) -> list[Instruction]:
+        """Pods by uid that have no node, and why; without a reason nobody answered."""
+        back = [(self.cluster.give_back(uid), why) for uid, why in refused]
+        if not refused or not refused[0][1]:
+            return []
+        self._backoff.failed(job, refused[0][1], now)
+        told = [(task, why) for task, why in back if task is not None]
+        return self._reporting.not_bound(job, told, now)
+
+    def _not_done(self, intent_id: str, now: float, *, why: str = "") -> list[Instruction]:
         """Refused, or nobody answered: everything is as it was before, and can be asked again."""
         ledger = self.cluster.ledger
         job, uids = ledger.close(intent_id) or (None, [])
-        for uid in uids:
-            self.cluster.give_back(uid)
-        if job is not None and why:
-            self._backoff.failed(job, why, now)
+        said: list[Instruction] = []
+        if job is not None:
+            said = self._not_bound(job, [(uid, why) for uid in uids], now)
         again = None
         spared, claimant = ledger.close_eviction(intent_id, done=False)
         if spared is not None:
@@ -220,6 +232,7 @@ class SchedulerCore:
         again = self._reporting.not_written(intent_id, now) or again
         if again is not None:
             self._attention.look_at(again, now + _ASK_AGAIN_S)
+        return said
 
     # One cycle.
 
@@ -439,7 +452,7 @@ class SchedulerCore:
     ) -> list[Instruction]:
         intent = self._asking.evict(job, task, now)
         self.cluster.told_to_go(task, intent.id, claimant)
-        return [intent, *self._reporting.announcing.evicted(job, task, why, now)]
+        return [intent, *self._reporting.told_to_go(intent.id, job, task, why, now)]
 
     def _conclude(
         self, key: JobKey, contender: Contender | None, decisions: Decisions, now: float

@@ -2,19 +2,21 @@
 
 Each pod is written to once per reason, not whenever the words change: what is free changes all
 the time, and autoscalers look at the reason alone. Jobs that have only just begun to wait are
-left alone, for most of them are placed a moment later.
+left alone, for most of them are placed a moment later. A node that was named for a pod, and
+where it no longer waits, is taken back: others would keep away from it for nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
+from stromboli.api.kinds import POD
 from stromboli.api.meta import Condition
 from stromboli.api.timestamps import format_time
-from stromboli.contracts.intents import PatchObject, intent_id
+from stromboli.contracts.intents import PatchObject, PatchType, intent_id
 from stromboli.contracts.permissions import SCHEDULER
 from stromboli.scheduling.jobs import Job
 from stromboli.scheduling.pods import JobKey, Task, TaskStatus
@@ -23,8 +25,11 @@ __all__ = ["Outlooks", "PodReports"]
 
 _UNSCHEDULABLE: Final = "Unschedulable"
 _SCHEDULABLE: Final = "Schedulable"
+_ERROR: Final = "SchedulerError"
 _CONDITION: Final = "PodScheduled"
+_VICTIM: Final = "preempting to accommodate a higher priority pod"
 _LONGEST: Final = 2048
+_REWRITE_AFTER_S: Final = 10.0
 _MOST_AT_ONCE: Final = 200
 """More pods than this are told in portions."""
 
@@ -39,6 +44,8 @@ class Outlooks:
     """The node where it waits for others to end."""
     nominated: Mapping[str, str] = field(default_factory=dict[str, str])
     """The node where others were told to go for it."""
+    is_binding: bool = False
+    """It is only that binding failed and is tried again: that says enough, and nodes stay named."""
 
 
 @dataclass(slots=True)
@@ -49,18 +56,36 @@ class PodReports:
         default_factory=dict[JobKey, dict[str, tuple[str, str]]]
     )
     """Reason and nominated node by job and uid, while the job waits."""
+    _told_at: dict[JobKey, dict[str, float]] = field(default_factory=dict[JobKey, dict[str, float]])
+    """When, so that a pod whose luck changes with every pod that comes and goes is left alone."""
     _number: int = 0
 
     def report(
-        self, job: Job, outlooks: Outlooks, message: str, now: float
+        self,
+        job: Job,
+        outlooks: Outlooks,
+        message: str,
+        now: float,
+        *,
+        nominated: dict[str, str],
     ) -> tuple[list[PatchObject], bool]:
-        """The patches, and whether there is more to say."""
+        """The patches, and whether there is more to say.
+
+        `nominated` has the nodes that are named for pods now, and loses those that are not any
+        more.
+        """
         said: list[PatchObject] = []
         for task in job.tasks.values():
             if task.status is not TaskStatus.PENDING or task.gated:
                 continue
+            if not outlooks.is_binding and task.uid not in outlooks.pipelined:
+                nominated.pop(task.uid, None)
             verdict = self._verdict(task, outlooks, message)
             if self._knows(task, verdict):
+                continue
+            if outlooks.is_binding and self._stands(task)[0] == _ERROR:
+                continue
+            if self._was_told_lately(task, verdict, now):
                 continue
             if len(said) == _MOST_AT_ONCE:
                 return said, True
@@ -80,12 +105,64 @@ class PodReports:
                 said.append(self._patch(job, task, verdict, now))
         return said
 
+    def not_bound(
+        self, job: Job, refused: Sequence[tuple[Task, str]], now: float
+    ) -> list[PatchObject]:
+        """Tell pods that binding failed: each with the node that it was asked for, and why."""
+        said: list[PatchObject] = []
+        for task, why in refused[:_MOST_AT_ONCE]:
+            message = f"failed to bind to node {task.node}: {why}"
+            verdict = _Verdict(_ERROR, message, self._stands(task)[1])
+            if not self._knows(task, verdict):
+                said.append(self._patch(job, task, verdict, now))
+        return said
+
+    def victim(self, key: str, task: Task, scheduler: str, now: float) -> PatchObject:
+        """Say on a pod that is ending that it was told to, and by whom.
+
+        Applied, not merged: its kubelet writes the other conditions at the same time.
+        """
+        moment = format_time(datetime.fromtimestamp(now, tz=UTC))
+        conditions = (
+            Condition(
+                type="DisruptionTarget",
+                status="True",
+                reason="PreemptionByScheduler",
+                message=f"{scheduler}: {_VICTIM}",
+                last_transition_time=moment,
+            ),
+            Condition(type="Ready", status="False", reason="Evict", last_transition_time=moment),
+        )
+        body = {
+            "apiVersion": POD.api_version,
+            "kind": POD.kind,
+            "metadata": {"namespace": task.namespace, "name": task.name},
+            "status": {"conditions": [msgspec.to_builtins(one) for one in conditions]},
+        }
+        self._number += 1
+        return PatchObject(
+            id=intent_id(SCHEDULER, "victim", task.uid, repr(now), self._number),
+            key=key,
+            service=SCHEDULER,
+            not_after=0.0,
+            kind="pod",
+            namespace=task.namespace,
+            name=task.name,
+            uid=task.uid,
+            subresource="status",
+            patch_type=PatchType.APPLY,
+            patch=msgspec.json.encode(body),
+        )
+
     def forget(self, job: JobKey) -> None:
         self._told.pop(job, None)
+        self._told_at.pop(job, None)
 
     def _verdict(self, task: Task, outlooks: Outlooks, message: str) -> "_Verdict":
         name = f"{task.namespace}/{task.name}"
         nominated = outlooks.nominated.get(task.uid, "")
+        if not nominated and (outlooks.is_binding or task.uid in outlooks.pipelined):
+            nominated = self._stands(task)[1]
         node = outlooks.pipelined.get(task.uid)
         if node is not None:
             message = (
@@ -101,17 +178,27 @@ class PodReports:
             return _Verdict(_SCHEDULABLE, message, nominated)
         return _Verdict(_UNSCHEDULABLE, message, nominated)
 
-    def _knows(self, task: Task, verdict: "_Verdict") -> bool:
+    def _stands(self, task: Task) -> tuple[str, str]:
+        """The reason and the nominated node that the pod has, or will have."""
         told = self._told.get(task.job, {}).get(task.uid)
-        standing = told or (_standing(task), task.nominated)
-        # A name that was given is never taken back.
-        same_node = not verdict.nominated or standing[1] == verdict.nominated
-        return standing[0] == verdict.reason and same_node
+        return told or (_standing(task), task.nominated)
+
+    def _was_told_lately(self, task: Task, verdict: "_Verdict", now: float) -> bool:
+        """Whether only its luck has changed; the next time that all jobs are looked at will do."""
+        told_at = self._told_at.get(task.job, {}).get(task.uid)
+        if told_at is None or now >= told_at + _REWRITE_AFTER_S:
+            return False
+        reason, nominated = self._stands(task)
+        return nominated == verdict.nominated and reason != _ERROR
+
+    def _knows(self, task: Task, verdict: "_Verdict") -> bool:
+        return self._stands(task) == (verdict.reason, verdict.nominated)
 
     def _patch(self, job: Job, task: Task, verdict: "_Verdict", now: float) -> PatchObject:
         reason, nominated = verdict.reason, verdict.nominated
-        told = self._told.setdefault(job.key, {})
-        told[task.uid] = (reason, nominated or task.nominated)
+        had_node = self._stands(task)[1]
+        self._told.setdefault(job.key, {})[task.uid] = (reason, nominated)
+        self._told_at.setdefault(job.key, {})[task.uid] = now
         moment = format_time(datetime.fromtimestamp(now, tz=UTC))
         condition = Condition(
             type=_CONDITION,
@@ -124,8 +211,8 @@ class PodReports:
         status: dict[str, object] = {
             "conditions": [msgspec.to_builtins(one) for one in (*others, condition)]
         }
-        if nominated:
-            status["nominatedNodeName"] = nominated
+        if nominated != had_node:
+            status["nominatedNodeName"] = nominated or None
         self._number += 1
         return PatchObject(
             id=intent_id(SCHEDULER, "pod", task.uid, reason, nominated, repr(now), self._number),

@@ -4,11 +4,12 @@ Every write compares with what stands there, or was asked for already, so that n
 twice. Why a job waits is remembered here, with since when.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from stromboli.api.scheduling import PodGroupCondition
+from stromboli.api.wellknown import SCHEDULER_NAME
 from stromboli.contracts.outcomes import GangBound
 from stromboli.contracts.stimuli import Instruction
 from stromboli.scheduling.announcing import Announcing
@@ -17,7 +18,7 @@ from stromboli.scheduling.cluster import Cluster
 from stromboli.scheduling.explain import Code, Explanation
 from stromboli.scheduling.jobs import Job
 from stromboli.scheduling.pod_reports import Outlooks, PodReports
-from stromboli.scheduling.pods import JobKey, PodKey
+from stromboli.scheduling.pods import JobKey, PodKey, Task
 from stromboli.scheduling.queue_reports import QueueReports
 from stromboli.scheduling.resources import readable
 from stromboli.scheduling.status import condition_of, fit_error, next_status
@@ -38,6 +39,8 @@ class Reporting:
 
     cluster: Cluster
     asking: Asking
+    scheduler: str = SCHEDULER_NAME
+    """By what name we place pods."""
     explanations: dict[JobKey, Explanation] = field(default_factory=dict[JobKey, Explanation])
     announcing: Announcing = field(default_factory=Announcing)
     pods: PodReports = field(default_factory=PodReports)
@@ -46,6 +49,8 @@ class Reporting:
     _announced: dict[JobKey, Code] = field(default_factory=dict[JobKey, Code])
     """For which reason a pod of the job was last said to have failed."""
     _patches: dict[str, JobKey] = field(default_factory=dict[str, JobKey])
+    _victims: dict[str, tuple[str, Task]] = field(default_factory=dict[str, tuple[str, Task]])
+    """By the intent that tells it to go: the key of its job, and the pod."""
 
     # Answers.
 
@@ -55,9 +60,38 @@ class Reporting:
         if key is not None and key in self.cluster.jobs:
             self.cluster.jobs[key].wrote(intent_id, resource_version)
 
+    def told_to_go(
+        self, intent_id: str, job: Job, task: Task, why: str, now: float
+    ) -> list[Instruction]:
+        self._victims[intent_id] = (job.intent_key, task)
+        return [*self.announcing.evicted(job, task, why, now)]
+
+    def goes(self, intent_id: str, now: float) -> list[Instruction]:
+        """A pod is ending because we asked for it; while it ends, it says so.
+
+        Not before: a pod that its disruption budget keeps is no victim.
+        """
+        key, task = self._victims.pop(intent_id, ("", None))
+        if task is None or not self.cluster.knows(task):
+            return []
+        return [self.pods.victim(key, task, self.scheduler, now)]
+
+    def not_bound(
+        self, key: JobKey, refused: Sequence[tuple[Task, str]], now: float
+    ) -> list[Instruction]:
+        """Tell pods that have no node after all; one of them speaks for all."""
+        job = self.cluster.jobs.get(key)
+        patches = self.pods.not_bound(job, refused, now) if job is not None else []
+        if job is None or not patches:
+            return []
+        task, why = refused[0]
+        message = f"failed to bind to node {task.node}: {why}"
+        return [*patches, *self.announcing.failed(job, task, message, now)]
+
     def not_written(self, intent_id: str, now: float) -> JobKey | None:
         """The job whose status is to be asked for again."""
         self.queues.not_written(intent_id, now)
+        self._victims.pop(intent_id, None)
         key = self._patches.pop(intent_id, None)
         if key is not None and key in self.cluster.jobs:
             self.cluster.jobs[key].not_written(intent_id)
@@ -124,9 +158,12 @@ class Reporting:
                 for task in (job.tasks.values() if pipelined else ())
                 if (task.namespace, task.name) in pipelined
             },
+            is_binding=explanation.code is Code.BACKOFF,
         )
         message = explanation.origin or fit_error(job, explanation)
-        patches, more = self.pods.report(job, outlooks, message, now)
+        patches, more = self.pods.report(
+            job, outlooks, message, now, nominated=self.cluster.nominated
+        )
         said: list[Instruction] = [*patches]
         origin = job.tasks.get(explanation.pod)
         if patches and origin is not None and self._announced.get(job.key) is not explanation.code:

@@ -23,6 +23,7 @@ from stromboli.contracts.intents import (
     EvictPod,
     Intent,
     PatchObject,
+    PatchType,
     PodBinding,
     Verb,
 )
@@ -200,15 +201,7 @@ class Simulation:
 
     def _evict(self, intent: EvictPod) -> None:
         if not self.may_evict(intent):
-            self._hear(
-                Refused(
-                    **_about(intent),
-                    namespace=intent.namespace,
-                    name=intent.name,
-                    reason=Reason.STALE,
-                    message="the rule of the simulation refuses it",
-                )
-            )
+            self._refuse(intent, Reason.STALE, "the rule of the simulation refuses it")
             return
         self.evictions.append((intent.namespace, intent.name))
         if self.lingering:
@@ -226,9 +219,15 @@ class Simulation:
                 self.delete(kind, namespace, name)
 
     def _patch(self, intent: PatchObject) -> None:
-        item = self.get(intent.kind, intent.namespace, intent.name)
+        item = self.objects.get((intent.kind, intent.namespace, intent.name))
+        if item is None:
+            self._refuse(intent, Reason.NOT_FOUND, "it is gone")
+            return
         body: dict[str, Any] = msgspec.json.decode(intent.patch)["status"]
-        status = _merged(msgspec.to_builtins(item.status), body)
+        standing: dict[str, Any] = msgspec.to_builtins(item.status)
+        if intent.patch_type is PatchType.APPLY:
+            body = {**body, "conditions": _by_type(standing, body)}
+        status = _merged(standing, body)
         self.put(replace(item, status=msgspec.convert(status, type(item.status))))
         self._applied(intent, self._version)
 
@@ -240,6 +239,17 @@ class Simulation:
                 name=intent.name,
                 uid="" if isinstance(intent, CreateObject) else intent.uid,
                 resource_version=str(version),
+            )
+        )
+
+    def _refuse(self, intent: PatchObject | EvictPod, reason: Reason, message: str) -> None:
+        self._hear(
+            Refused(
+                **_about(intent),
+                namespace=intent.namespace,
+                name=intent.name,
+                reason=reason,
+                message=message,
             )
         )
 
@@ -259,6 +269,13 @@ def _merged(standing: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
         else:
             merged[key] = value
     return merged
+
+
+def _by_type(standing: dict[str, Any], applied: dict[str, Any]) -> list[Any]:
+    """Conditions as a server applies them: those of the same type are replaced."""
+    conditions = {one["type"]: one for one in standing.get("conditions", ())}
+    conditions.update({one["type"]: one for one in applied.get("conditions", ())})
+    return list(conditions.values())
 
 
 def _about(intent: Intent) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A PodGroup's phase, conditions and counts, with Volcano's reasons and wording.
 
 Nothing here writes: it says what the status should be. A condition whose words alone would
-change is left as it stands for a few seconds, because amounts that are free change with every
+change is left as it stands for half a minute, because amounts that are free change with every
 pod and nobody reads that fast.
 """
 
@@ -36,7 +36,7 @@ _SCHEDULED: Final = (
     TaskStatus.FAILED,
     TaskStatus.SUCCEEDED,
 )
-_REWORD_AFTER_S: Final = 5.0
+_REWORD_AFTER_S: Final = 30.0
 
 
 def next_status(
