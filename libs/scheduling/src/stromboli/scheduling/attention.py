@@ -22,7 +22,7 @@ from stromboli.scheduling.sleeping import Sleepers
 __all__ = ["Attention"]
 
 
-_LACKING_ROOM = frozenset({Unblock.CAPACITY, Unblock.SHARE})
+_LACKING_ROOM = frozenset({Unblock.CAPACITY, Unblock.SHARE, Unblock.TOPOLOGY})
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Attention:
         if changes.nodes or changes.capacity or changes.company:
             kinds.append(Unblock.COMPANY)
         if changes.capacity:
-            kinds.append(Unblock.CAPACITY)
+            kinds += [Unblock.CAPACITY, Unblock.TOPOLOGY]
         if changes.claims or changes.capacity:
             kinds.append(Unblock.ADMISSION)
         if changes.queues:

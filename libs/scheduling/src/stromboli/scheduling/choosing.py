@@ -5,7 +5,8 @@ changes the answer for the next, so these are placed one at a time, each over al
 Everything else goes through `placing`, a whole class in a few array operations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,10 +34,23 @@ class Choosing:
         self._outlooks: dict[tuple[TaskClass, str], Outlook] = {}
         panel = session.panel
         self._by_queue = bool(panel.queue_filters or panel.queue_preferences)
+        self._within: IntVector | None = None
+        """The only nodes that count at the moment; None: all do."""
 
     def forget(self) -> None:
         """What later room is worth has changed."""
         self._outlooks.clear()
+
+    @contextmanager
+    def within(self, slots: IntVector | None) -> Generator[None]:
+        """Choose only among these nodes for a while; None changes nothing."""
+        before = self._within
+        if slots is not None:
+            self._within = slots
+        try:
+            yield
+        finally:
+            self._within = before
 
     # What nodes are worth.
 
@@ -91,6 +105,12 @@ class Choosing:
         if self.neighbours.concern_any(tasks):
             return self._place_one_by_one(contender, tasks, pipelined=pipelined)
         outlook = self.outlook(contender, tasks[0].kind)
+        closeness = self._closeness(contender, tasks[0])
+        if self._within is not None or closeness is not None:
+            slots = outlook.choose_among(len(tasks), self._within, closeness, pipelined=pipelined)
+            if len(slots):
+                self._apply(contender, outlook, tasks[: len(slots)], slots, pipelined=pipelined)
+            return len(slots)
         slots = outlook.choose(len(tasks), pipelined=pipelined)
         if len(slots):
             self._apply(contender, outlook, tasks[: len(slots)], slots, pipelined=pipelined)
@@ -102,6 +122,8 @@ class Choosing:
         """Place this pod on this node, now or when room is left there; or `later` at any rate."""
         outlook = self.outlook(contender, task.kind)
         if not outlook.later[slot] and not outlook.now[slot]:
+            return False
+        if self._within is not None and slot not in self._within:
             return False
         if self.neighbours.concerns(task) and not self._tolerable(task)[slot]:
             return False
@@ -121,6 +143,8 @@ class Choosing:
         for number, task in enumerate(tasks):
             outlook = self.outlook(contender, task.kind)
             room = (outlook.later if pipelined else outlook.now) > 0
+            if self._within is not None:
+                room &= self._is_within()
             if not room.any():
                 return number
             if self.neighbours.concerns(task):
@@ -130,10 +154,25 @@ class Choosing:
                 score = outlook.first + self._sociability(task, room)
             else:
                 score = outlook.first
+            closeness = self._closeness(contender, task)
+            if closeness is not None:
+                score = score + closeness
             slot = int(np.argmax(np.where(room, score, -np.inf)))
             slots = np.array([slot], dtype=np.int64)
             self._apply(contender, outlook, [task], slots, pipelined=pipelined)
         return len(tasks)
+
+    def _is_within(self) -> BoolPerNode:
+        found = np.zeros(len(self._session.nodes), dtype=np.bool_)
+        found[self._within] = True
+        return found
+
+    def _closeness(self, contender: Contender, task: Task) -> FloatPerNode | None:
+        asked = self._session.panel.closeness
+        if not asked:
+            return None
+        parts = [plugin.closeness(contender, task) for plugin in asked]
+        return _sum([part for part in parts if part is not None])
 
     def _tolerable(self, task: Task) -> BoolPerNode:
         passes = np.ones(len(self._session.nodes), dtype=np.bool_)

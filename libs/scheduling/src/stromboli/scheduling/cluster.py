@@ -14,11 +14,13 @@ from msgspec.structs import replace
 from stromboli.api.core import Namespace, Node, Pod, PriorityClass
 from stromboli.api.fieldtypes import ResourceList
 from stromboli.api.scheduling import PodGroup, PodGroupPhase, Queue
+from stromboli.api.topology import HyperNode
 from stromboli.contracts.intents import BindGang
 from stromboli.contracts.stimuli import FactChanged
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.errors import BadFact
 from stromboli.scheduling.fact_reading import UnfitPod
+from stromboli.scheduling.hypernodes import HyperNodes, read_hyper_node
 from stromboli.scheduling.jobs import ALLOCATED, Job
 from stromboli.scheduling.ledger import Ledger
 from stromboli.scheduling.loads import NO_LOADS, Loads
@@ -97,6 +99,7 @@ class Cluster:
         self.neighbourhood = Neighbourhood()
         self.domains = Domains()
         self.claim_book = ClaimBook()
+        self.hyper_nodes = HyperNodes()
         self.loads: Loads = NO_LOADS
         self.ledger = Ledger()
         self.jobs: dict[JobKey, Job] = {}
@@ -247,6 +250,9 @@ class Cluster:
             case "queue":
                 self.queues.pop(fact.name, None)
                 self.changes.queues[fact.name] = None
+            case "hypernode":
+                if self.hyper_nodes.remove(fact.name):
+                    self._network_changed()
             case "priorityclass":
                 self._priority_classes.pop(fact.name, None)
                 self._priorities_changed()
@@ -277,6 +283,19 @@ class Cluster:
     def _node_seen(self, node: Node) -> None:
         facts, allocatable = read_node(node)
         self.occupancy.node_came(facts, allocatable)
+        self.changes.nodes = self.changes.capacity = True
+
+    def _other_seen(self, fact: FactChanged, item: Any) -> None:
+        if isinstance(item, HyperNode):
+            if self.hyper_nodes.put(read_hyper_node(item)):
+                self._network_changed()
+        elif fact.kind in self._others:
+            self._others[fact.kind][fact.namespace, fact.name] = item
+            if isinstance(item, Namespace):
+                self.neighbourhood.namespace_is(fact.name, item.metadata.labels)
+            self._other_changed(fact.kind)
+
+    def _network_changed(self) -> None:
         self.changes.nodes = self.changes.capacity = True
 
     def _pod_group_changed(self, fact: FactChanged, pod_group: PodGroup | None) -> None:

@@ -308,6 +308,7 @@ class SchedulerCore:
             neighbourhood=cluster.neighbourhood,
             domains=cluster.domains,
             claim_book=cluster.claim_book,
+            hyper_nodes=cluster.hyper_nodes,
             loads=cluster.loads,
             look_again=self._attention.look_at,
             actions=self._conf.actions,

@@ -29,8 +29,10 @@ __all__ = [
     "Code",
     "Explanation",
     "Unblock",
+    "fit_error",
     "invalid",
     "misplaced",
+    "needed_at_once",
     "not_admitted",
     "not_complete",
     "overused",
@@ -59,6 +61,7 @@ class Code(StrEnum):
     VOLUME_WAIT = "VolumeWait"
     CLUSTER_FULL = "ClusterFull"
     FRAGMENTED = "Fragmented"
+    TOPOLOGY_FRAGMENTED = "TopologyFragmented"
     WAITING_FOR_RELEASE = "WaitingForRelease"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     BACKOFF = "Backoff"
@@ -74,6 +77,7 @@ class Unblock(StrEnum):
     COMPANY = "other pods come or go, or a node is added or changed"
     VOLUMES = "its claims, or the volumes that they lead to, change"
     CAPACITY = "running pods end, or a node is added"
+    TOPOLOGY = "pods in one part of the network end, or a node or HyperNode is added or changed"
     ADMISSION = "running pods end, or jobs ahead of it start or go"
     SHARE = "pods of its queue end, or the queue's share grows"
     VICTIMS = "running pods end or may be asked to make room"
@@ -215,7 +219,7 @@ def misplaced(session: Session, contender: Contender, task: Task) -> Explanation
     """A pod found no node. Look before the trial is rolled back: what the gang took counts."""
     feasible = session.choosing.outlook(contender, task.kind).feasible
     schedulable = sum(contender.placed.values()) + sum(contender.pipelined.values())
-    origin = f"{task.name}: {_fit_error(session, contender, task)}"
+    origin = f"{task.name}: {fit_error(session, contender, task)}"
     code, sentence, unblock, short_by, need = _judge(session, contender, task, feasible)
     if unblock is Unblock.CAPACITY and session.choosing.neighbours.concerns(task):
         unblock, need = Unblock.COMPANY, ()
@@ -277,6 +281,11 @@ def _judge(
     return Code.FRAGMENTED, sentence, Unblock.CAPACITY, (), need
 
 
+def needed_at_once(contender: Contender, task: Task) -> Amounts:
+    """What must be placed before the gang may start, or its next pod."""
+    return _need(contender, task)[0]
+
+
 def _need(contender: Contender, task: Task) -> tuple[Amounts, Amounts]:
     """What must be placed before the gang may start, and the part that has found no place.
 
@@ -305,12 +314,14 @@ def _rejections(session: Session, contender: Contender, task: Task) -> dict[str,
 
 
 def _refused(
-    session: Session, contender: Contender, task: Task
+    session: Session, contender: Contender, task: Task, slots: IntVector | None = None
 ) -> tuple[dict[str, int], BoolPerNode]:
     """Nodes by the first filter they fail, and those that fail none."""
     choosing = session.choosing
     counts: dict[str, int] = {}
-    left = np.ones(len(session.nodes), dtype=np.bool_)
+    left = np.full(len(session.nodes), slots is None)
+    if slots is not None:
+        left[slots] = True
     for verdict in (*choosing.verdicts(contender, task.kind), *choosing.company(task)):
         failed = int((left & ~verdict.passes).sum())
         if failed:
@@ -319,8 +330,11 @@ def _refused(
     return counts, left
 
 
-def _fit_error(session: Session, contender: Contender, task: Task) -> str:
-    counts, left = _refused(session, contender, task)
+def fit_error(
+    session: Session, contender: Contender, task: Task, slots: IntVector | None = None
+) -> str:
+    """Volcano's words for why no node, or none of these, takes the pod."""
+    counts, left = _refused(session, contender, task, slots)
     for name, units in task.kind.request:
         lacking = left & (session.trial.idle[session.nodes.resources.row(name)] < units)
         failed = int(lacking.sum())
@@ -329,7 +343,8 @@ def _fit_error(session: Session, contender: Contender, task: Task) -> str:
             counts[reason] = counts.get(reason, 0) + failed
         left &= ~lacking
     said = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
-    return f"0/{len(session.nodes)} nodes are unavailable: {said}."
+    number = len(session.nodes) if slots is None else len(slots)
+    return f"0/{number} nodes are unavailable: {said}."
 
 
 def _wanted(kind: TaskClass) -> Amounts:

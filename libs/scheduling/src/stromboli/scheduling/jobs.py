@@ -164,6 +164,15 @@ class Job:
         return self.annotations.get(PREEMPTABLE, "").lower() == "true"
 
     @property
+    def is_tied_to_network(self) -> bool:
+        """Whether it, or a part of it, asks to stand close together."""
+        spec = self.pod_group.spec if self.pod_group else None
+        return spec is not None and (
+            spec.network_topology is not None
+            or any(policy.network_topology is not None for policy in spec.sub_group_policy)
+        )
+
+    @property
     def requested(self) -> dict[str, int]:
         """What it holds and what it waits for, together."""
         total = dict(self.allocated)

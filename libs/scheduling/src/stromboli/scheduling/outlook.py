@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stromboli.scheduling.jobs import Contender
-from stromboli.scheduling.placing import capacities, place
+from stromboli.scheduling.placing import ScoreAfter, capacities, place
 from stromboli.scheduling.pods import TaskClass
 from stromboli.scheduling.resources import (
     Amounts,
@@ -112,6 +112,27 @@ class Outlook:
         chosen = self._plan[self._used : self._used + count]
         self._used += len(chosen)
         return chosen
+
+    def choose_among(
+        self,
+        count: int,
+        slots: IntVector | None,
+        closeness: FloatPerNode | None,
+        *,
+        pipelined: bool,
+    ) -> IntVector:
+        """As `choose`, on some of the nodes, or with one more thing to like about each."""
+        room, first = (self.later if pipelined else self.now), self.first
+        score: ScoreAfter = self.score
+        if closeness is not None:
+            first = first + closeness
+            score = lambda where, extra: self.score(where, extra) + closeness[where]  # noqa: E731
+        if slots is None:
+            return place(count, room, score, first)
+        chosen = place(
+            count, room[slots], lambda where, extra: score(slots[where], extra), first[slots]
+        )
+        return slots[chosen]
 
     def went_as_planned(self) -> None:
         """What was chosen last has been placed, and nothing else."""

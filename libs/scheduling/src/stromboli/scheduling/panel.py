@@ -15,8 +15,11 @@ from stromboli.scheduling.plugins.api import (
     Blocked,
     Claim,
     Closed,
+    Closeness,
     Company,
     CompanyScore,
+    DomainGradient,
+    DomainOrder,
     Enqueueable,
     Enqueued,
     Evictable,
@@ -74,6 +77,9 @@ FLAGS: Final[dict[type, str]] = {
     Preference: "enableNodeOrder",
     QueuePreference: "enableNodeOrder",
     CompanyScore: "enableNodeOrder",
+    Closeness: "enableNodeOrder",
+    DomainOrder: "enabledHyperNodeOrder",
+    DomainGradient: "enabledHyperNodeGradient",
     Enqueueable: "enableJobEnqueued",
     Enqueued: "enableJobEnqueued",
     VictimTasks: "enabledVictim",
@@ -116,6 +122,9 @@ class Panel:
     preferences: list[Preference] = field(init=False)
     queue_preferences: list[QueuePreference] = field(init=False)
     company_scores: list[CompanyScore] = field(init=False)
+    closeness: list[Closeness] = field(init=False)
+    gradients: list[DomainGradient] = field(init=False)
+    domain_order: list[DomainOrder] = field(init=False)
     allocatable: list[Allocatable] = field(init=False)
     first_turn: list[FirstTurn] = field(init=False)
     _blocked: list[Blocked] = field(init=False)
@@ -150,6 +159,9 @@ class Panel:
         self.preferences = self._all(Preference)
         self.queue_preferences = self._all(QueuePreference)
         self.company_scores = self._all(CompanyScore)
+        self.closeness = self._all(Closeness)
+        self.gradients = self._all(DomainGradient)
+        self.domain_order = self._all(DomainOrder)
         self.allocatable = self._all(Allocatable)
         self.first_turn = self._all(FirstTurn)
         self._blocked = self._all(Blocked)

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stromboli.scheduling.choosing import Choosing
+from stromboli.scheduling.hypernodes import HyperNodes
 from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.loads import NO_LOADS, Loads
 from stromboli.scheduling.neighbours import Domains, Neighbourhood
+from stromboli.scheduling.network import Network
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.panel import Panel
 from stromboli.scheduling.plugins.api import Refusal, SortKey
@@ -21,6 +23,7 @@ from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import IntMatrix
 from stromboli.scheduling.trial import Eviction, Trial
 from stromboli.scheduling.volumes import ClaimBook
+from stromboli.scheduling.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
     from stromboli.scheduling.explain import Explanation
@@ -51,6 +54,7 @@ class Session:
     domains: Domains
     claim_book: ClaimBook = field(default_factory=ClaimBook)
     """Which pods on nodes use which claims."""
+    hyper_nodes: HyperNodes
     actions: tuple[str, ...] = ()
     """The names of what this cycle does."""
     look_again: Callable[[JobKey, float], None]
@@ -74,6 +78,7 @@ class Session:
     allocatable: IntMatrix = field(init=False)
     trial: Trial = field(init=False)
     choosing: Choosing = field(init=False)
+    whereabouts: Whereabouts = field(init=False)
     waits_possible: bool = field(init=False)
     """Whether anything is ending at all."""
     _sleeping: dict[JobKey, Contender] = field(default_factory=dict[JobKey, Contender])
@@ -84,7 +89,10 @@ class Session:
         idle = self.nodes.idle
         self.waits_possible = bool(self.nodes.releasing.any())
         self.choosing = Choosing(self, self.neighbourhood, self.domains)
+        self.whereabouts = Whereabouts(self.nodes)
         listeners = [self.choosing.neighbours, *self.panel.listeners]
+        if self.panel.gradients:
+            listeners.append(self.whereabouts)
         self.trial = Trial(idle, idle + self.nodes.releasing, listeners)
         for plugin in self.panel.opened:
             plugin.opened(self)
@@ -107,6 +115,11 @@ class Session:
             plugin.closed(self)
 
     # What the cluster has.
+
+    @property
+    def network(self) -> Network:
+        """Which nodes are close to each other; they stay as they are during a cycle."""
+        return self.hyper_nodes.network(self.nodes)
 
     def totals(self) -> tuple[dict[str, int], dict[str, int]]:
         """Allocatable and used of the whole cluster; sums may exceed int64, hence Python's."""

@@ -1,5 +1,6 @@
 """Nodes, queues, gangs and pods for tests of scheduling, in one line each."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from stromboli.api.core import (
@@ -28,10 +29,18 @@ from stromboli.api.scheduling import (
     QueueSpec,
     QueueStatus,
 )
+from stromboli.api.topology import (
+    ExactMatch,
+    HyperNode,
+    HyperNodeSpec,
+    Member,
+    MemberSelector,
+    MemberType,
+)
 from stromboli.api.wellknown import GROUP_NAME, TASK_SPEC
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 
-__all__ = ["PLAIN", "gang", "node", "pod", "pod_group", "priority_class", "queue"]
+__all__ = ["PLAIN", "gang", "hyper_node", "node", "pod", "pod_group", "priority_class", "queue"]
 
 CREATED = "2030-01-01T00:00:00Z"
 
@@ -62,6 +71,27 @@ def node(
         metadata=ObjectMeta(name=name, uid=f"node-{name}", labels=labels or {}),
         spec=NodeSpec(taints=taints, unschedulable=unschedulable),
         status=NodeStatus(allocatable=offered),
+    )
+
+
+def hyper_node(
+    name: str,
+    tier: int,
+    *,
+    nodes: Iterable[str] = (),
+    parts: Iterable[str] = (),
+    members: Iterable[Member] = (),
+    tier_name: str = "",
+) -> HyperNode:
+    """`nodes` and `parts`, HyperNodes below it, are named; `members` may be picked otherwise."""
+    named = [
+        Member(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=each)))
+        for kind, names in ((MemberType.NODE, nodes), (MemberType.HYPER_NODE, parts))
+        for each in names
+    ]
+    return HyperNode(
+        metadata=ObjectMeta(name=name, uid=f"hyper-{name}"),
+        spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=(*named, *members)),
     )
 
 

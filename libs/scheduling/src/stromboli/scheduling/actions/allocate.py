@@ -28,6 +28,7 @@ from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import SortKey
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.topology_reasons import scattered
 
 __all__ = ["Args", "build", "run"]
 
@@ -136,6 +137,8 @@ def _explained(session: Session, contender: Contender, filled: Filled) -> Explan
     """Why some found no place; looked at before anything is taken back."""
     if filled.refusal is not None:
         return refused(contender, filled.refusal)
+    if filled.failed is not None and filled.scattered is not None:
+        return scattered(session, contender, filled.failed, filled.scattered)
     if filled.failed is not None:
         return misplaced(session, contender, filled.failed)
     if filled.refused is not None:

@@ -6,14 +6,19 @@ As everywhere, nothing of a gang is bound before its minimum has found a place.
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.actions.allocate import Args
+from stromboli.scheduling.actions.domains import heeds_network, of_job
 from stromboli.scheduling.actions.filling import runs
 from stromboli.scheduling.actions.turns import Turns
 from stromboli.scheduling.decisions import Action, Commit, Decisions
 from stromboli.scheduling.explain import misplaced, waits_for_release
+from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task
+from stromboli.scheduling.resources import IntVector
 from stromboli.scheduling.session import Session
 
 __all__ = ["build", "run"]
@@ -42,9 +47,10 @@ def run(session: Session, decisions: Decisions) -> None:
         mark = session.trial.checkpoint()
         tasks, contender.best_effort = contender.best_effort, []
         left: list[Task] = []
-        for batch in runs(tasks):
-            found = session.place(contender, batch, len(batch))
-            left += batch[found:]
+        with session.choosing.within(_where(session, contender, tasks)):
+            for batch in runs(tasks):
+                found = session.place(contender, batch, len(batch))
+                left += batch[found:]
         explanation = misplaced(session, contender, left[0]) if left else None
         if explanation is not None:
             decisions.explanations.setdefault(contender.key, explanation)
@@ -58,3 +64,13 @@ def run(session: Session, decisions: Decisions) -> None:
         else:
             session.trial.rollback(mark)
         contender.best_effort = left
+
+
+def _where(session: Session, contender: Contender, tasks: list[Task]) -> IntVector | None:
+    """The nodes that a job must keep to that stands close together; None: it may stand anywhere."""
+    if not heeds_network(session, contender):
+        return None
+    short = contender.job.min_member - contender.ready()
+    together = of_job(session, contender, max(1, min(short, len(tasks))), tasks)
+    domain = next(together.domains(), None)
+    return np.zeros(0, dtype=np.int64) if domain is None else session.network.slots(domain)

@@ -1,19 +1,22 @@
 """Try to place what a job wants: its gang until that is complete, or a little more beyond it.
 
 Works on the trial and never decides whether that is kept. Sub-groups are placed whole or not at
-all; the fewest that the gang needs come first.
+all; the fewest that the gang needs come first. What must stand together is tried in one part of the
+network after the other, and taken back whole where it does not fit.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from stromboli.scheduling.actions.domains import heeds_network, of_group, of_job
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Refusal
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.subgroups import Grouping, GroupKey
+from stromboli.scheduling.topology_reasons import Scattered
 
-__all__ = ["Filled", "fill", "runs"]
+__all__ = ["Filled", "fill", "in_order", "needed_to_start", "runs"]
 
 
 @dataclass(slots=True)
@@ -27,7 +30,21 @@ class Filled:
     """The first that its queue has no room for."""
     refusal: Refusal | None = None
     """Why there is no use in looking at nodes."""
+    scattered: Scattered | None = None
+    """Why there is room, but not in one part of the network."""
     found: int = 0
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether looking at other nodes is of no use."""
+        return self.refused is not None or self.refusal is not None
+
+    def learn(self, other: "Filled") -> None:
+        """Why others of the same job found no place; what was said first counts."""
+        self.failed = self.failed or other.failed
+        self.refused = self.refused or other.refused
+        self.refusal = self.refusal or other.refusal
+        self.scattered = self.scattered or other.scattered
 
 
 @dataclass(slots=True)
@@ -38,9 +55,50 @@ class _Failures:
 
 def fill(session: Session, contender: Contender, most: int | None) -> Filled:
     """Place until the gang is complete; with `most`, that many pods (or one sub-group) more."""
+    if heeds_network(session, contender):
+        return _fill_together(session, contender, most)
+    return _fill_all(session, contender, most, None)
+
+
+def _fill_all(
+    session: Session, contender: Contender, most: int | None, domain: int | None
+) -> Filled:
     if contender.job.grouping is not None:
-        return _fill_groups(session, contender, contender.job.grouping, most)
+        return _fill_groups(session, contender, contender.job.grouping, most, domain)
     return _fill(session, contender, contender.waiting, most)
+
+
+def _fill_together(session: Session, contender: Contender, most: int | None) -> Filled:
+    job = of_job(session, contender, 1 if most is not None else needed_to_start(contender))
+    for domain in job.domains():
+        mark = session.trial.checkpoint()
+        with session.choosing.within(session.network.slots(domain)):
+            filled = _fill_all(session, contender, most, domain)
+        if filled.found and (most is not None or _may_stay(session, contender)):
+            return filled
+        if filled.is_refused or job.tier is None:
+            return filled
+        session.trial.rollback(mark)
+    if job.is_short_of_room:
+        filled = _fill_all(session, contender, most, job.root)
+    else:
+        lacking = job.scattered()
+        filled = Filled(list(contender.waiting), contender.waiting[0])
+        if lacking.domain is not None:
+            with session.choosing.within(session.network.slots(lacking.domain)):
+                filled = _fill_all(session, contender, most, lacking.domain)
+        filled.scattered = filled.scattered or lacking
+    filled.found = 0  # it was placed to see what is missing
+    return filled
+
+
+def needed_to_start(contender: Contender) -> int:
+    """How many must find a place at once for the gang to start."""
+    return max(1, contender.deficit, sum(contender.role_deficits().values()))
+
+
+def _may_stay(session: Session, contender: Contender) -> bool:
+    return session.panel.is_ready(contender) or session.panel.may_wait(contender)
 
 
 def _fill(session: Session, contender: Contender, tasks: list[Task], most: int | None) -> Filled:
@@ -123,8 +181,20 @@ def _may_go_on_without(contender: Contender, failed_roles: dict[str, None]) -> b
 # Sub-groups.
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    key: GroupKey
+    tasks: list[Task]
+    short: int
+    """So many of them make it whole."""
+
+
 def _fill_groups(
-    session: Session, contender: Contender, grouping: Grouping, most: int | None
+    session: Session,
+    contender: Contender,
+    grouping: Grouping,
+    most: int | None,
+    domain: int | None,
 ) -> Filled:
     result = Filled([])
     alone: list[Task] = []
@@ -132,52 +202,65 @@ def _fill_groups(
     for task in contender.waiting:
         key = grouping.of(task)
         (alone if key is None else by_group.setdefault(key, [])).append(task)
-    for key in _in_order(contender, grouping, by_group):
-        tasks = by_group[key]
+    counts = contender.group_counts(pipelined=True)
+    for key in in_order(counts, grouping, by_group):
+        group = _Group(key, by_group[key], grouping.size(key) - counts.get(key, 0))
         enough = result.found > 0 if most is not None else session.panel.is_ready(contender)
-        if enough or not _fill_group(session, contender, key, tasks, result):
-            result.left += tasks
+        tried = Filled(group.tasks)
+        if not enough:
+            tried = _fill_group(session, contender, group, domain)
+        result.left += tried.left
+        result.found += tried.found
+        if not tried.found:
+            result.learn(tried)
     if most is None or not result.found:
         rest = _fill(session, contender, alone, most)
         result.left += rest.left
-        result.failed = result.failed or rest.failed
-        result.refused = result.refused or rest.refused
         result.found += rest.found
+        result.learn(rest)
     else:
         result.left += alone
     return result
 
 
 def _fill_group(
-    session: Session,
-    contender: Contender,
-    key: GroupKey,
-    tasks: list[Task],
-    result: Filled,
-) -> bool:
-    """Whether the sub-group is whole now; if not, nothing of it is placed."""
-    grouping = contender.job.grouping
+    session: Session, contender: Contender, group: _Group, domain: int | None
+) -> Filled:
+    """The sub-group whole or not at all, in one part of the domain of its job."""
+    if domain is None:
+        return _place_whole(session, contender, group)
+    together = of_group(
+        session, contender, group.key, group.tasks, needed=max(group.short, 1), root=domain
+    )
+    for part in together.domains():
+        with session.choosing.within(session.network.slots(part)):
+            tried = _place_whole(session, contender, group)
+        if tried.found or tried.is_refused or together.tier is None:
+            return tried
+    if together.is_short_of_room:
+        return _place_whole(session, contender, group)
+    return Filled(group.tasks, group.tasks[0], scattered=together.scattered())
+
+
+def _place_whole(session: Session, contender: Contender, group: _Group) -> Filled:
+    """As many as are missing at least, or none."""
     mark = session.trial.checkpoint()
-    found = 0
-    for batch in runs(tasks):
-        placed = _place(session, contender, batch, len(batch), result)
-        found += placed
-        if placed < len(batch):
-            break
-    whole = grouping.size(key) if grouping else 0
-    if contender.group_counts(pipelined=True).get(key, 0) < whole:
+    result = Filled([])
+    for batch in runs(group.tasks):
+        full = bool(result.left)
+        placed = 0 if full else _place(session, contender, batch, len(batch), result)
+        result.found += placed
+        result.left += batch[placed:]
+    if result.found < group.short:
         session.trial.rollback(mark)
-        return False
-    result.left += tasks[found:]
-    result.found += found
-    return True
+        result.left, result.found = group.tasks, 0
+    return result
 
 
-def _in_order(
-    contender: Contender, grouping: Grouping, by_group: dict[GroupKey, list[Task]]
+def in_order(
+    counts: dict[GroupKey, int], grouping: Grouping, by_group: dict[GroupKey, list[Task]]
 ) -> list[GroupKey]:
     """First the fewest that are needed of each policy, then the others."""
-    counts = contender.group_counts(pipelined=True)
     ordered = sorted(
         by_group,
         key=lambda key: (

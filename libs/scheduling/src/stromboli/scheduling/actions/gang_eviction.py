@@ -2,12 +2,14 @@
 
 For each job a plan is sought: bundles of victims, one after the other, until all that the job
 needs could wait for the room. What was tried and did not suffice is taken back. `gangpreempt`
-takes from jobs of lower priority in the same queue, `gangreclaim` from other queues.
+takes from jobs of lower priority in the same queue, `gangreclaim` from other queues. For a job that
+must stand close together, one part of the network after the other is looked at, the widest first.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +17,8 @@ import numpy as np
 
 from stromboli.api.wellknown import PREEMPTABLE
 from stromboli.scheduling.actions.bundles import Bundle, bundles_of, filtered
-from stromboli.scheduling.actions.filling import runs
+from stromboli.scheduling.actions.domains import Togetherness, heeds_network, of_group, of_job
+from stromboli.scheduling.actions.filling import in_order, needed_to_start, runs
 from stromboli.scheduling.actions.making_room import conclude, starving
 from stromboli.scheduling.actions.reclaim import others_reclaimable
 from stromboli.scheduling.actions.tenancy import Tenancy
@@ -25,18 +28,22 @@ from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.plugins.api import Claim, SortKey
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task, TaskStatus
+from stromboli.scheduling.resources import IntVector
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.subgroups import Grouping, GroupKey
 
 __all__ = ["build_gangpreempt", "build_gangreclaim"]
 
 GANGPREEMPT: Final = "gangpreempt"
 GANGRECLAIM: Final = "gangreclaim"
 
+_MAX_DOMAINS: Final = 8
+
 
 class Args(msgspec.Struct, frozen=True):
     """By Volcano's names."""
 
-    max_domains: int = msgspec.field(default=8, name="maxDomains")
+    max_domains: int = msgspec.field(default=_MAX_DOMAINS, name="maxDomains")
     whole: bool = msgspec.field(default=True, name="allowWholeBundle")
 
 
@@ -84,32 +91,64 @@ class _Evicting:
         claim = Claim(contender, tuple(wanted))
         if self.reclaiming and not session.panel.preemptive(session.queue(contender), claim):
             return
-        bundles = self._bundles(claim)
+        for domain in self._domains(contender, len(wanted)):
+            if self._makes_room(claim, domain):
+                return
+
+    def _domains(self, contender: Contender, wanted: int) -> list[int]:
+        if not heeds_network(self.session, contender):
+            return [self.session.network.top]
+        needed = min(wanted, needed_to_start(contender))
+        found = of_job(self.session, contender, needed).domains(evicting=True)
+        most = self.args.max_domains if self.args.max_domains > 0 else _MAX_DOMAINS
+        return list(islice(dict.fromkeys(found), most))
+
+    def _makes_room(self, claim: Claim, domain: int) -> bool:
+        """Whether all that the job needs waits for room in this domain now."""
+        session, contender = self.session, claim.contender
+        slots = session.network.slots(domain)
+        bundles = self._bundles(claim, slots)
         need = session.nodes.resources.vector(claim.request)
         mark = session.trial.checkpoint()
-        free = np.maximum(session.trial.future, 0).sum(axis=1)[: len(need)]
+        free = np.maximum(session.trial.future[:, slots], 0).sum(axis=1)[: len(need)]
         for bundle in bundles:
             for task in bundle.tasks:
                 if not session.panel.may_go(task):
                     session.trial.rollback(mark)
-                    return
+                    return False
                 vector = self.tenancy.vector(task.kind)
                 free[: len(vector)] += vector[: len(free)]
                 session.evict(task, claimant=contender, action=self.action)
             if (need <= free).all():
-                left = self._place(contender)
+                left = self._placed(contender, domain)
                 if left is not None:
                     conclude(self.decisions, contender, session.trial.commit(mark), left)
-                    return
+                    return True
         session.trial.rollback(mark)
+        return False
 
-    def _place(self, contender: Contender) -> list[Task] | None:
+    def _placed(self, contender: Contender, domain: int) -> list[Task] | None:
         """The pods that are not needed, once all others wait for a node; None if some can't."""
-        session = self.session
+        session, network = self.session, self.session.network
         mark = session.trial.checkpoint()
+        grouping = contender.job.grouping
+        slots = network.slots(domain) if domain != network.top else None
+        with session.choosing.within(slots):
+            if grouping is not None and heeds_network(session, contender):
+                left = self._place_groups(contender, grouping, domain)
+            else:
+                left = self._place(contender, contender.waiting)
+        if len(left) < len(contender.waiting) and session.panel.may_wait(contender):
+            return [*left, *contender.best_effort]
+        session.trial.rollback(mark)
+        return None
+
+    def _place(self, contender: Contender, tasks: list[Task]) -> list[Task]:
+        """Those that need not, or can't, wait for a node."""
+        session = self.session
         left: list[Task] = []
         placed = False
-        for batch in runs(contender.waiting):
+        for batch in runs(tasks):
             want = len(batch)
             if placed and session.panel.may_wait(contender) and contender.is_pipelined:
                 want = 0
@@ -120,16 +159,43 @@ class _Evicting:
             found = session.choosing.place(contender, batch[:want], pipelined=True) if want else 0
             placed = placed or found > 0
             left += batch[found:]
-        if placed and session.panel.may_wait(contender):
-            return [*left, *contender.best_effort]
-        session.trial.rollback(mark)
-        return None
+        return left
 
-    def _bundles(self, claim: Claim) -> list[Bundle]:
+    def _place_groups(self, contender: Contender, grouping: Grouping, domain: int) -> list[Task]:
+        """Sub-group by sub-group, each in a part of the domain, until the job may wait."""
+        by_group: dict[GroupKey, list[Task]] = {}
+        alone: list[Task] = []
+        for task in contender.waiting:
+            key = grouping.of(task)
+            (alone if key is None else by_group.setdefault(key, [])).append(task)
+        counts = contender.group_counts(pipelined=True)
+        left: list[Task] = []
+        for key in in_order(counts, grouping, by_group):
+            tasks = by_group[key]
+            if not contender.is_pipelined:
+                needed = max(1, grouping.size(key) - counts.get(key, 0))
+                group = of_group(self.session, contender, key, tasks, needed=needed, root=domain)
+                tasks = self._place_group(contender, group)
+            left += tasks
+        return left + (alone if contender.is_pipelined else self._place(contender, alone))
+
+    def _place_group(self, contender: Contender, group: Togetherness) -> list[Task]:
+        """Those of a sub-group that need not wait for a node; all of them if not enough can."""
+        session, tasks = self.session, list(group.tasks)
+        for part in group.domains():
+            mark = session.trial.checkpoint()
+            with session.choosing.within(session.network.slots(part)):
+                left = self._place(contender, tasks)
+            if len(tasks) - len(left) >= group.needed:
+                return left
+            session.trial.rollback(mark)
+        return tasks
+
+    def _bundles(self, claim: Claim, slots: IntVector) -> list[Bundle]:
         session = self.session
         by_job: dict[tuple[str, str], list[Task]] = {}
         eligible = self._eligible(claim.contender)
-        for task in self.tenancy.everyone():
+        for task in self.tenancy.everyone(slots.tolist()):
             if eligible(task):
                 by_job.setdefault(task.job, []).append(task)
         bundles = [

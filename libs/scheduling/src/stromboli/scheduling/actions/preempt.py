@@ -58,20 +58,12 @@ def build(arguments: Mapping[str, Any]) -> Action:
     limits = Limits(args.least_percent, args.least, args.most) if args.topology_aware else None
 
     def run(session: Session, decisions: Decisions) -> None:
-        candidates = [job for job in starving(session) if not _is_tied_to_topology(job)]
+        candidates = [each for each in starving(session) if not each.job.is_tied_to_network]
         if candidates:
             session.expect_releases()
             _Preempting(session, decisions, Tenancy(session), limits).run(candidates)
 
     return run
-
-
-def _is_tied_to_topology(contender: Contender) -> bool:
-    pod_group = contender.job.pod_group
-    return pod_group is not None and (
-        pod_group.spec.network_topology is not None
-        or any(policy.network_topology is not None for policy in pod_group.spec.sub_group_policy)
-    )
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """Let queues that have less than their share take room back from those that have more.
 
 As in preempt, nothing of a job is taken unless its whole minimum can wait for the room. Nodes
-are not scored: the first by name where it can be done is taken, as in Volcano.
+are not scored: the first by name where it can be done is taken, as in Volcano. A job that must
+stand close together is left to `gangreclaim`: taking node by node would be in vain.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from stromboli.scheduling.actions.allocate import Args
+from stromboli.scheduling.actions.domains import heeds_network
 from stromboli.scheduling.actions.making_room import (
     Room,
     conclude,
@@ -37,7 +39,7 @@ def build(arguments: Mapping[str, Any]) -> Action:
     read_arguments(NAME, Args, arguments)
 
     def run(session: Session, decisions: Decisions) -> None:
-        candidates = starving(session)
+        candidates = [each for each in starving(session) if not heeds_network(session, each)]
         if candidates:
             session.expect_releases()
             _Reclaiming(session, decisions, Tenancy(session)).run(candidates)

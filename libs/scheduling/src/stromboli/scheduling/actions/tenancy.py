@@ -4,7 +4,7 @@ Built once per cycle, when somebody first wants others to make room. The sums ar
 they say where asking is worth the while, not who may go.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -50,10 +50,10 @@ class Tenancy:
             if task.uid not in evicted and wanted(task) and may_go(task)
         ]
 
-    def everyone(self) -> list[Task]:
-        return [
-            task for slot in range(len(self._by_slot)) for task in self.at(slot, lambda _: True)
-        ]
+    def everyone(self, slots: Iterable[int] | None = None) -> list[Task]:
+        """On all nodes, or on these."""
+        where = range(len(self._by_slot)) if slots is None else slots
+        return [task for slot in where for task in self.at(slot, lambda _: True)]
 
     def promising(self, slots: IntVector, request: IntVector, queues: Sequence[str]) -> IntVector:
         """Those of these nodes that could have room if all pods of these queues were to go."""

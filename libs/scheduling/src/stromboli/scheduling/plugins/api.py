@@ -25,6 +25,7 @@ from stromboli.scheduling.resources import (
 
 if TYPE_CHECKING:
     from stromboli.scheduling.neighbours import Neighbours
+    from stromboli.scheduling.network import Network
     from stromboli.scheduling.session import Session
     from stromboli.scheduling.trial import Eviction, Placement
 
@@ -34,13 +35,17 @@ __all__ = [
     "Build",
     "Claim",
     "Closed",
+    "Closeness",
     "Company",
     "CompanyScore",
+    "DomainGradient",
+    "DomainOrder",
     "Enqueueable",
     "Enqueued",
     "Evictable",
     "Filter",
     "FirstTurn",
+    "Gathering",
     "JobOrder",
     "JobPipelined",
     "JobReady",
@@ -122,6 +127,17 @@ class Claim:
         if len(self.tasks) == 1:
             return self.tasks[0].kind.request
         return added(task.kind.request for task in self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """Pods that are to stand together: those of a job, or of a sub-group."""
+
+    request: Amounts
+    """Of all its pods, wherever they stand."""
+    pods: int
+    standing: IntVector
+    """Slots of those that have a place, one for each."""
 
 
 class NodeState(Protocol):
@@ -417,3 +433,35 @@ class CompanyScore(Protocol):
     def sociability(
         self, task: Task, neighbours: "Neighbours", feasible: BoolPerNode
     ) -> FloatPerNode | None: ...
+
+
+# Parts of the network.
+
+
+@runtime_checkable
+class DomainGradient(Protocol):
+    """Which domains in another may be tried, tier by tier; the first plugin alone is asked.
+
+    None of them is above `tier`. With `evicting` room is to be made there.
+    """
+
+    def gradients(
+        self, network: "Network", root: int, tier: int, *, evicting: bool
+    ) -> list[IntVector]: ...
+
+
+@runtime_checkable
+class DomainOrder(Protocol):
+    """How good each of these domains is for pods that are to stand together."""
+
+    def domain_scores(self, gathering: Gathering, domains: IntVector) -> FloatPerNode: ...
+
+
+@runtime_checkable
+class Closeness(Protocol):
+    """How much a pod likes each node for its place in the network; None where it does not care.
+
+    Asked before each batch of equal pods, since what was placed before changes the answer.
+    """
+
+    def closeness(self, contender: Contender, task: Task) -> FloatPerNode | None: ...

@@ -4,13 +4,14 @@ As in Volcano, a number or a switch may be written as text ("2", "true").
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from stromboli.scheduling.errors import BadConfiguration, BadFile, BadValue
 
-__all__ = ["read_arguments"]
+__all__ = ["WeightedResources", "read_arguments", "weight_of"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -40,3 +41,34 @@ def read_arguments(plugin: str, type_: type[S], given: Mapping[str, Any]) -> S:
     if problems:
         raise BadFile(problems)
     return msgspec.convert(dict(given), type_, strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedResources:
+    """Arguments that give resources weights: `<key>` lists names, `<key>.<name>` has a weight."""
+
+    plugin: str
+    key: str
+
+    def apart(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All other arguments, and the weights."""
+        prefix = f"{self.key}."
+        weights = {name: value for name, value in given.items() if name.startswith(prefix)}
+        return {name: given[name] for name in given if name not in weights}, weights
+
+    def read(self, listed: str, weights: Mapping[str, Any]) -> dict[str, int]:
+        """The weight of each name in a list with commas; one that has none weighs 1."""
+        names = [name for part in listed.split(",") if (name := part.strip())]
+        known = {f"{self.key}.{name}": name for name in names}
+        for key in weights:
+            if key not in known:
+                raise BadConfiguration(f"the argument of {self.plugin}", key, known or ["none"])
+        return {name: weight_of(self.plugin, weights.get(key, 1)) for key, name in known.items()}
+
+
+def weight_of(plugin: str, given: Any) -> int:
+    """A whole number; one below 0 counts as 1, as in Volcano."""
+    try:
+        return weight if (weight := int(given)) >= 0 else 1
+    except (TypeError, ValueError):
+        raise BadValue(f"a weight of {plugin}", given, "a whole number") from None

@@ -6,15 +6,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from stromboli.scheduling.errors import BadConfiguration, BadValue
 from stromboli.scheduling.plugins.api import NodeState
-from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.plugins.arguments import WeightedResources, read_arguments, weight_of
 from stromboli.scheduling.resources import CPU, MEMORY, FloatPerNode
 
 NAME: Final = "binpack"
 
 _FULL: Final = 100.0
-_EXTRA: Final = "binpack.resources."
+_RESOURCES: Final = WeightedResources(NAME, "binpack.resources")
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -53,21 +52,8 @@ class Binpack:
 
 
 def build(arguments: Mapping[str, Any]) -> Binpack:
-    extra = {name: value for name, value in arguments.items() if name.startswith(_EXTRA)}
-    args = read_arguments(
-        NAME, Args, {name: value for name, value in arguments.items() if name not in extra}
-    )
-    weights = {CPU: _weight(args.cpu), MEMORY: _weight(args.memory)}
-    for name in filter(None, (part.strip() for part in args.resources.split(","))):
-        weights[name] = _weight(extra.pop(_EXTRA + name, 1))
-    if extra:
-        known = [_EXTRA + name for name in weights if name not in {CPU, MEMORY}]
-        raise BadConfiguration(f"the argument of {NAME}", next(iter(extra)), known or ["none"])
-    return Binpack(_weight(args.weight), weights)
-
-
-def _weight(given: Any) -> int:
-    try:
-        return weight if (weight := int(given)) >= 0 else 1
-    except (TypeError, ValueError):
-        raise BadValue(f"a weight of {NAME}", given, "a whole number") from None
+    own, extra = _RESOURCES.apart(arguments)
+    args = read_arguments(NAME, Args, own)
+    weights = {CPU: weight_of(NAME, args.cpu), MEMORY: weight_of(NAME, args.memory)}
+    weights |= _RESOURCES.read(args.resources, extra)
+    return Binpack(weight_of(NAME, args.weight), weights)
