@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from stromboli.api.core import Pod, PodSchedulingGate
 from stromboli.api.meta import Condition
+from stromboli.api.timestamps import parse_time
 from stromboli.contracts.intents import PatchObject
 from stromboli.contracts.stimuli import WokeUp
 from stromboli.scheduling.conf_file import read_conf
@@ -22,7 +23,7 @@ from stromboli.testkit.scheduling_objects import (
     priority_class,
     queue,
 )
-from stromboli.testkit.small_clusters import add, cluster
+from stromboli.testkit.small_clusters import add, cluster, core_of, message
 
 PREEMPT = read_conf("""
 actions: enqueue, allocate, backfill, preempt
@@ -383,13 +384,76 @@ def test_an_explanation_says_since_when_and_when_it_was_last_looked_at():
     assert explanation.short_by == (("cpu", 1000),)
 
 
-def test_it_can_be_asked_who_is_ahead():
-    simulation = cluster(priority_class("high", 10), node("n1", cpu="2"))
+def full_cluster() -> Simulation:
+    simulation = cluster(priority_class("high", 10), node("n1", cpu="4"), gang("runs", 2))
     for name, others in (("c", {}), ("b", {}), ("a", {"priority_class_name": "high"})):
         add(simulation, gang(name, 3, group=others))
-    core = simulation.core
-    assert isinstance(core, SchedulerCore)
+    return simulation
 
+
+def test_a_job_that_waits_for_its_turn_is_told_who_comes_first():
+    simulation = full_cluster()
+    simulation.advance(31)
+    core = core_of(simulation)
+    simulation._perform(core.handle(WokeUp(), now=simulation.now))
+    simulation.run()
+
+    explanation = core.explanations["test", "c"]
+    assert (explanation.ahead, explanation.ahead_in_all) == (("test/a", "test/b"), 2)
+    assert "; 2 of its queue come first (test/a, test/b); it goes on when" in message(
+        simulation, "c"
+    )
+    assert core.explanations["test", "a"].ahead == ()
+
+
+def test_it_can_be_asked_who_is_ahead():
+    simulation = full_cluster()
+    core = core_of(simulation)
     assert core.ahead_of(("test", "c")) == [("test", "a"), ("test", "b")]
     assert core.ahead_of(("test", "a")) == []
     assert core.ahead_of(("test", "nobody")) == []
+
+    # A job that no room could help is in nobody's way, nor is one that is gone.
+    simulation.delete("vcpodgroup", "test", "b")
+    add(simulation, gang("hopeless", 9, group={"priority_class_name": "high"}))
+    assert core.ahead_of(("test", "c")) == [("test", "a")]
+
+
+def test_a_job_whose_pods_are_gated_says_so():
+    gated = pod("a-main-0", group="a", scheduling_gates=(PodSchedulingGate(name="wait"),))
+    simulation = cluster(
+        node("n1"), pod_group("a", min_member=2), gated, pod("a-main-1", group="a")
+    )
+
+    assert core_of(simulation).explanations["test", "a"].code is Code.HELD
+    assert "Held: 1 of its pods are held by scheduling gates" in message(simulation, "a")
+
+
+def test_since_when_a_job_waits_stands_in_its_condition_and_outlives_the_scheduler():
+    simulation = cluster(node("n1", cpu="2"), gang("a", 4))
+    began = simulation.now
+    simulation.advance(100)
+    add(simulation, node("n2", cpu="1"))
+    assert "lack 1 cpu" in message(simulation, "a")
+
+    (condition,) = simulation.get("vcpodgroup", "test", "a").status.conditions
+    assert parse_time(condition.last_transition_time).timestamp() == began
+    told = len(simulation.history)
+
+    simulation.restart(SchedulerCore(PLAIN))
+    assert core_of(simulation).explanations["test", "a"].since == began
+    assert len(simulation.history) == told
+
+
+def test_room_in_crumbs_and_no_room_are_not_told_in_turns():
+    simulation = cluster(node("n1", cpu="4"), node("n2", cpu="4"), gang("runs", 6))
+    add(simulation, gang("waits", 1, cpu="3"))
+    simulation.advance(3)
+    written, told = len(simulation.intents), len(simulation.history)
+
+    for number in range(20):
+        simulation.put(node("n2", cpu=("4", "5")[number % 2]))
+        simulation.run()
+        simulation.advance(0.2)
+
+    assert (len(simulation.intents), len(simulation.history)) == (written, told)

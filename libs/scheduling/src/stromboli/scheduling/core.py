@@ -8,6 +8,7 @@ having asked for it, that is the slow safety pass: then it looks at every job.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import cast
 
@@ -33,18 +34,19 @@ from stromboli.scheduling.cluster import FOR_PLUGINS, Changes, Cluster
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.decisions import Claimed, Commit, Decisions
 from stromboli.scheduling.errors import BadConfiguration
-from stromboli.scheduling.explain import Code, Explanation, Unblock
+from stromboli.scheduling.explain import Code, Explanation, Unblock, held
 from stromboli.scheduling.halfbound import HalfBound
 from stromboli.scheduling.jobs import Contender, Job
+from stromboli.scheduling.lines import Lines
 from stromboli.scheduling.loads import Loads
-from stromboli.scheduling.plugins.api import SortKey
 from stromboli.scheduling.plugins.registry import build_all
 from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus
 from stromboli.scheduling.queue_gauges import Gauges, gauges_of
+from stromboli.scheduling.queue_reasons import job_name
 from stromboli.scheduling.queue_waits import Wait
 from stromboli.scheduling.reporting import Reporting
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.status import phase_of
+from stromboli.scheduling.status import is_ready, phase_of
 from stromboli.scheduling.trial import Eviction
 
 __all__ = ["KINDS", "SchedulerCore"]
@@ -56,6 +58,8 @@ _ASK_AGAIN_S = 1.0
 """A status that was refused is not asked for again at once."""
 _SPARE_S = 10.0
 """Nor is a pod that could not be evicted, for instance because of a disruption budget."""
+_NAMED = 3
+"""So many of those ahead of a job are named to it."""
 _HALF_BOUND = "gang bound only in part"
 _EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim"})
 
@@ -66,6 +70,7 @@ class SchedulerCore:
     def __init__(self, conf: SchedulingConf | None = None) -> None:
         self._conf = conf or SchedulingConf()
         self.cluster = Cluster(self._conf)
+        self._lines = Lines()
         self._configure()
         self.pipelined: dict[PodKey, str] = {}
         """Pods that wait for room to come free, and the node where."""
@@ -87,23 +92,29 @@ class SchedulerCore:
 
     def ahead_of(self, key: JobKey) -> list[JobKey]:
         """Jobs of the same queue that wait too and have their turn first, in their order."""
-        cluster = self.cluster
-        job = cluster.jobs.get(key)
-        if job is None or key not in self.explanations:
-            return []
-        queue = cluster.queue_name(job)
-        waiting = (cluster.jobs[other] for other in self.explanations if other in cluster.jobs)
-        orders = sorted(
-            (self._turn_of(other), other.key)
-            for other in waiting
-            if cluster.queue_name(other) == queue
-        )
-        return [other for turn, other in orders if turn < self._turn_of(job)]
+        return list(self._lines.ahead_of(key, len(self.cluster.jobs))[1])
 
-    def _turn_of(self, job: Job) -> SortKey:
-        contender = self._contender(job)
-        preferences = [plugin.job_order(contender) for plugin in self._panel.job_order]
-        return (*preferences, job.created, job.key)
+    def _line_up(
+        self,
+        awake: list[JobKey],
+        contenders: Mapping[JobKey, Contender],
+        explanations: Mapping[JobKey, Explanation],
+    ) -> None:
+        """Put those that wait for their turn in line, before anybody is told who is ahead."""
+        for key in awake:
+            contender, found = contenders.get(key), explanations.get(key)
+            if contender is None or found is None or not found.waits_its_turn:
+                self._lines.leave(key)
+            else:
+                preferences = [plugin.job_order(contender) for plugin in self._panel.job_order]
+                turn = (*preferences, contender.job.created)
+                self._lines.put(key, contender.queue, turn)
+
+    def _with_those_first(self, key: JobKey, found: Explanation) -> Explanation:
+        number, first = self._lines.ahead_of(key, _NAMED)
+        if not number:
+            return found
+        return replace(found, ahead=tuple(map(job_name, first)), ahead_in_all=number)
 
     @property
     def conf(self) -> SchedulingConf:
@@ -125,6 +136,7 @@ class SchedulerCore:
         self._panel = build_all(self._conf.tiers)
         self._actions = actions
         self._order_of_tasks = self._panel.order_of_tasks()
+        self._lines.clear()
         self._evicts = bool(_EVICTING.intersection(self._conf.actions))
         # New plugins know nothing yet, and what they will say may be new to every job.
         self.cluster.look_at_everything()
@@ -260,6 +272,7 @@ class SchedulerCore:
             said += self._bind(commit, now)
         for claim in decisions.claims:
             said += self._make_room(claim, now)
+        self._line_up(awake, contenders, decisions.explanations)
         for key in awake:
             if key in self.cluster.jobs:
                 said += self._conclude(key, contenders.get(key), decisions, now)
@@ -334,6 +347,7 @@ class SchedulerCore:
             self._half_bound.forget(key)
             self._backoff.forget(key)
             self._attention.forget(key)
+            self._lines.leave(key)
         if job is not None:
             self.cluster.note_want(job)
             if self._panel.holds_gangs:
@@ -464,6 +478,10 @@ class SchedulerCore:
             return []
         said = self._evict_half_bound(job, now)
         found = decisions.explanations.get(key)
+        if found is not None:
+            found = self._with_those_first(key, found)
+        elif job.gated and not is_ready(job):
+            found = held(job)
         holding = key in decisions.holding
         self._attention.rest(key, found, holding=holding, evicts=self._evicts)
         phase = contender.phase if contender else phase_of(job, job.phase)

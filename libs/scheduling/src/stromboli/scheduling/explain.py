@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.plugins.api import Refusal
-from stromboli.scheduling.pods import Task, TaskClass
+from stromboli.scheduling.pods import Task, TaskClass, TaskStatus
 from stromboli.scheduling.resources import (
     PODS,
     Amounts,
@@ -30,6 +30,7 @@ __all__ = [
     "Explanation",
     "Unblock",
     "fit_error",
+    "held",
     "invalid",
     "misplaced",
     "needed_at_once",
@@ -50,6 +51,7 @@ class Code(StrEnum):
 
     MISCONFIGURED = "Misconfigured"
     GANG_INCOMPLETE = "GangIncomplete"
+    HELD = "Held"
     ENQUEUE_WAIT = "EnqueueWait"
     PRIORITY_WAIT = "PriorityWait"
     QUEUE_LIMIT = "QueueLimit"
@@ -85,6 +87,10 @@ class Unblock(StrEnum):
     TIME = "a little time has passed"
 
 
+_BY_TURNS: Final = frozenset(
+    {Unblock.CAPACITY, Unblock.ADMISSION, Unblock.SHARE, Unblock.VICTIMS, Unblock.TURN}
+)
+"""What comes free is offered to one after the other."""
 _CODES: Final = {code.value: code for code in Code}
 _UNBLOCKED_BY: Final = {Code.MISCONFIGURED: Unblock.QUEUE, Code.VOLUME_WAIT: Unblock.VOLUMES}
 """Of refusals; where nothing else is said, shares decide."""
@@ -109,7 +115,9 @@ class Explanation:
     schedulable: int = 0
     """How many pending pods had found a node before one did not."""
     ahead: tuple[str, ...] = ()
-    """The jobs whose turn comes first, as namespace/name; at most a few."""
+    """The jobs of its queue whose turn comes first, as namespace/name; at most a few."""
+    ahead_in_all: int = 0
+    """How many they are."""
     since: float = 0.0
     """When it began to wait for this reason."""
     evaluated: float = 0.0
@@ -117,7 +125,16 @@ class Explanation:
 
     @property
     def text(self) -> str:
-        return f"{self.code.value}: {self.sentence}; it goes on when {self.unblock.value}"
+        first = ""
+        if self.ahead_in_all:
+            more = ", …" if self.ahead_in_all > len(self.ahead) else ""
+            first = f"{self.ahead_in_all} of its queue come first ({', '.join(self.ahead)}{more}); "
+        return f"{self.code.value}: {self.sentence}; {first}it goes on when {self.unblock.value}"
+
+    @property
+    def waits_its_turn(self) -> bool:
+        """Whether it matters who is ahead of it."""
+        return self.unblock in _BY_TURNS
 
 
 def not_complete(contender: Contender) -> Explanation:
@@ -135,6 +152,16 @@ def not_complete(contender: Contender) -> Explanation:
     else:
         sentence = "not enough whole sub-groups of its pods exist and can still run"
     return Explanation(Code.GANG_INCOMPLETE, sentence, Unblock.JOB)
+
+
+def held(job: Job) -> Explanation:
+    """Pods that the gang can't do without are not to be placed yet: somebody gated them."""
+    number = sum(task.gated for task in job.in_status(TaskStatus.PENDING))
+    sentence = (
+        f"{number} of its pods are held by scheduling gates, "
+        f"and it needs {job.min_member} of {len(job.tasks)} at once"
+    )
+    return Explanation(Code.HELD, sentence, Unblock.JOB)
 
 
 def invalid(contender: Contender, refusal: Refusal) -> Explanation:

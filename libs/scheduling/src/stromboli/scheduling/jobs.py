@@ -58,6 +58,8 @@ class Job:
     """How many tasks count towards the minimum."""
     asked: PodGroupStatus | None = None
     """The status that we asked for and have not seen yet: until then it counts as the status."""
+    worded_at: float = 0.0
+    """When we last asked for other conditions."""
     _asked_by: str = ""
     _asked_version: str = ""
     """The resourceVersion that our last write was answered with."""

@@ -21,7 +21,7 @@ from stromboli.scheduling.pod_reports import Outlooks, PodReports
 from stromboli.scheduling.pods import JobKey, PodKey, Task
 from stromboli.scheduling.queue_reports import QueueReports
 from stromboli.scheduling.resources import readable
-from stromboli.scheduling.status import condition_of, fit_error, next_status
+from stromboli.scheduling.status import condition_of, fit_error, next_status, says, waiting_since
 from stromboli.scheduling.trial import Placement
 
 __all__ = ["Reporting"]
@@ -29,6 +29,9 @@ __all__ = ["Reporting"]
 _PATIENCE_S: Final = 1.0
 """A gang whose pods are still being created is not called incomplete for this long, and pods
 are not told why they wait."""
+_LUCK: Final = frozenset({Code.CLUSTER_FULL, Code.FRAGMENTED})
+_STEADY_S: Final = 10.0
+"""So long, at least, the one stands before it becomes the other."""
 _PORTION_S: Final = 0.1
 """Between portions of pods that are told something."""
 
@@ -125,9 +128,14 @@ class Reporting:
     ) -> tuple[list[Instruction], float | None]:
         """What to say of a job that was looked at, and when to look again for its sake."""
         explanation, look_again = self._patient(job.key, found, now)
+        explanation = self._steady(job.key, explanation, now)
         said: list[Instruction] = [*self._explain(job, explanation, now)]
+        if explanation is not None:
+            explanation = self.explanations[job.key]  # the same, with since when
         status = next_status(job, phase=phase, explanation=explanation, now=now)
         if status != job.status:
+            if status.conditions != job.status.conditions:
+                job.worded_at = now
             said += self._announce(job, status.conditions, explanation, now)
             intent = self.asking.patch_status(job, status, now)
             job.ask(status, intent.id)
@@ -184,6 +192,16 @@ class Reporting:
             return None, worth_saying
         return explanation, None
 
+    def _steady(
+        self, key: JobKey, explanation: Explanation | None, now: float
+    ) -> Explanation | None:
+        """What lacks room in crumbs now and as a whole a moment later has had no news."""
+        before = self.explanations.get(key)
+        if explanation is None or before is None or explanation.code is before.code:
+            return explanation
+        is_luck = explanation.code in _LUCK and before.code in _LUCK
+        return before if is_luck and now < before.since + _STEADY_S else explanation
+
     def _explain(self, job: Job, explanation: Explanation | None, now: float) -> list[Instruction]:
         if explanation is None:
             if self.explanations.pop(job.key, None) is not None:
@@ -193,6 +211,9 @@ class Reporting:
         before = self.explanations.get(job.key)
         is_new = before is None or before.code is not explanation.code
         since = now if before is None or is_new else before.since
+        if before is None:
+            written = waiting_since(job, explanation.code)
+            since, is_new = (since, is_new) if written is None else (min(written, now), False)
         self.explanations[job.key] = replace(explanation, since=since, evaluated=now)
         if not is_new:
             return []
@@ -219,7 +240,7 @@ class Reporting:
             is_ready = condition_of(standing, "Scheduled") is None
             return [*self.announcing.ready(job, now)] if is_ready else []
         before = condition_of(standing, "Unschedulable")
-        if before is not None and f"{explanation.code.value}: " in before.message:
+        if before is not None and says(before, explanation.code):
             return []
         after = condition_of(added, "Unschedulable")
         return [*self.announcing.unschedulable(job, after.message, now)] if after else []

@@ -20,11 +20,20 @@ from stromboli.api.scheduling import (
     PodGroupStatus,
 )
 from stromboli.api.timestamps import format_time, parse_time
-from stromboli.scheduling.explain import Explanation
+from stromboli.scheduling.explain import Code, Explanation
 from stromboli.scheduling.jobs import READY, Job
 from stromboli.scheduling.pods import TaskStatus
 
-__all__ = ["condition_of", "fit_error", "is_ready", "next_status", "phase_of", "status_patch"]
+__all__ = [
+    "condition_of",
+    "fit_error",
+    "is_ready",
+    "next_status",
+    "phase_of",
+    "says",
+    "status_patch",
+    "waiting_since",
+]
 
 NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
 READY_REASON: Final = "tasks in gang are ready to be scheduled"
@@ -36,6 +45,7 @@ _SCHEDULED: Final = (
     TaskStatus.FAILED,
     TaskStatus.SUCCEEDED,
 )
+_PLACED: Final = (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED)
 _REWORD_AFTER_S: Final = 30.0
 
 
@@ -49,13 +59,16 @@ def next_status(
         if not _is_only_ending(job):
             unschedulable = bool(job.tasks)
             conditions = _with(
-                conditions, _unschedulable(job, explanation), job.uid, explanation, now
+                conditions, _unschedulable(job, explanation), job, explanation, explanation.since
             )
+            if _differ_only_in_words(conditions, job.status.conditions, explanation):
+                worth_it = now >= job.worded_at + _REWORD_AFTER_S
+                conditions = conditions if worth_it else job.status.conditions
     elif job.tasks and is_ready(job):
         ready = PodGroupCondition(
             type=PodGroupConditionType.SCHEDULED, status="True", reason=READY_REASON
         )
-        conditions = _with(conditions, ready, job.uid, None, now)
+        conditions = _with(conditions, ready, job, None, now)
     return PodGroupStatus(
         phase=phase_of(job, phase, unschedulable=unschedulable),
         conditions=conditions,
@@ -134,44 +147,69 @@ def _is_only_ending(job: Job) -> bool:
 def _with(
     conditions: tuple[PodGroupCondition, ...],
     wanted: PodGroupCondition,
-    uid: str,
+    job: Job,
     explanation: Explanation | None,
-    now: float,
+    since: float,
 ) -> tuple[PodGroupCondition, ...]:
     """The conditions with this one in the place of its type, or at the end."""
-    moment = datetime.fromtimestamp(now, tz=UTC)
+    moment = datetime.fromtimestamp(since, tz=UTC)
     stamped = msgspec.structs.replace(
         wanted,
         last_transition_time=format_time(moment),
-        transition_id=_transition_id(uid, wanted, moment),
+        transition_id=_transition_id(job.uid, wanted, moment),
     )
     for place, standing in enumerate(conditions):
         if standing.type == wanted.type:
-            if _is_as_good(standing, wanted, explanation, now):
+            if _says_the_same(standing, stamped, explanation):
                 return conditions
             return (*conditions[:place], stamped, *conditions[place + 1 :])
     return (*conditions, stamped)
 
 
-def _is_as_good(
-    standing: PodGroupCondition,
-    wanted: PodGroupCondition,
-    explanation: Explanation | None,
-    now: float,
+def _says_the_same(
+    standing: PodGroupCondition, wanted: PodGroupCondition, explanation: Explanation | None
 ) -> bool:
-    if (standing.status, standing.reason) != (wanted.status, wanted.reason):
-        return False
-    if standing.message == wanted.message:
-        return True
-    same_code = explanation is not None and f"{explanation.code.value}: " in standing.message
-    return same_code and now - _moment(standing.last_transition_time) < _REWORD_AFTER_S
+    is_same = (standing.status, standing.reason, standing.message) == (
+        wanted.status,
+        wanted.reason,
+        wanted.message,
+    )
+    # That a job waits anew for the old reason is worth saying; that it is ready is not.
+    return is_same and (
+        explanation is None or standing.last_transition_time == wanted.last_transition_time
+    )
 
 
-def _moment(text: str | None) -> float:
+def _differ_only_in_words(
+    wanted: tuple[PodGroupCondition, ...],
+    standing: tuple[PodGroupCondition, ...],
+    explanation: Explanation,
+) -> bool:
+    """The code is the same, and has been so since then."""
+    before = condition_of(standing, PodGroupConditionType.UNSCHEDULABLE)
+    after = condition_of(wanted, PodGroupConditionType.UNSCHEDULABLE)
+    return (
+        before is not None
+        and after is not None
+        and before.last_transition_time == after.last_transition_time
+        and says(before, explanation.code)
+    )
+
+
+def says(condition: PodGroupCondition, code: Code) -> bool:
+    """Whether it was written for this reason."""
+    return f"{code.value}: " in condition.message
+
+
+def waiting_since(job: Job, code: Code) -> float | None:
+    """Since when the job waits for this reason, as a predecessor of ours wrote it down."""
+    standing = condition_of(job.status.conditions, PodGroupConditionType.UNSCHEDULABLE)
+    if standing is None or not says(standing, code) or job.status.phase in _PLACED:
+        return None
     try:
-        return parse_time(text).timestamp() if text else 0.0
+        return parse_time(standing.last_transition_time or "").timestamp()
     except TimestampError:
-        return 0.0
+        return None
 
 
 def _transition_id(uid: str, condition: PodGroupCondition, moment: datetime) -> str:
