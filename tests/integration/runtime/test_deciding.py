@@ -118,6 +118,7 @@ class Script:
     heard: list[Stimulus]
     insists: bool = False
     """Asks again now and then, and at once when nobody has heard it."""
+    waits_for_others: bool = False
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         self.heard.append(stimulus)
@@ -148,6 +149,7 @@ async def deciding(
     *,
     answer: Callable[[AnyIntent], AnyOutcome] = applied,
     insists: bool = False,
+    waits: bool = False,
 ) -> AsyncGenerator[tuple[Gateway, list[Stimulus]]]:
     """A shell with a core that wants this, and a gateway that answers like that."""
     info = await bus.jetstream.stream_info(STATE.name)
@@ -160,7 +162,7 @@ async def deciding(
         shell = DecidingShell(
             service="controllers",
             kinds=("queue",),
-            make_core=lambda: Script(wanted, heard, insists),
+            make_core=lambda: Script(wanted, heard, insists, waits),
             connection=service.connection,
             publisher=service.publisher,
             clock=service.clock,
@@ -230,3 +232,22 @@ async def test_nothing_is_decided_over_and_over_while_there_is_no_bus(
 
         assert len(heard) - before < 5
         await nats_server.start()
+
+
+async def test_a_core_that_waits_for_others_does_not_hold_up_the_loop(
+    bus: Bus, nats_server: NatsServer
+):
+    """What it waits for runs on the loop that would be stuck."""
+    loop = asyncio.get_running_loop()
+
+    async def answer() -> list[Instruction]:
+        await asyncio.sleep(0)
+        return [patch("job")]
+
+    def ask() -> list[Instruction]:
+        return asyncio.run_coroutine_threadsafe(answer(), loop).result(timeout=20)
+
+    async with deciding(bus, nats_server, ask, waits=True) as (gateway, heard):
+        await eventually(lambda: len(outcomes(heard)) == 1, deadline_s=20)
+
+    assert [intent.name for intent in gateway.asked if not isinstance(intent, Fence)] == ["job"]

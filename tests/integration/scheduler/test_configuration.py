@@ -5,6 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from stromboli.testkit.gateways import GatewayProcess
 from stromboli.testkit.kube_objects import ClusterBuilder, pod_manifest
@@ -117,3 +120,42 @@ async def test_a_bad_file_changes_nothing_and_a_good_one_is_used_at_once(
         )
 
     await eventually(low_says_why, describe="the pod that goes says that it was told to")
+
+
+async def test_an_extender_has_a_say_in_a_running_scheduler(
+    configured: ServiceProcess, conf: Path, cluster: ClusterBuilder
+):
+    """One that is slow and refuses a node: the scheduler stays ready, and takes the other."""
+    namespace = cluster.namespace
+    first, second = f"a-{namespace}", f"b-{namespace}"
+
+    async def judge(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.2)
+        node = (await request.json())["node"]["Name"]
+        return web.json_response({"status": "too warm"} if node == first else {})
+
+    app = web.Application()
+    app.router.add_post("/predicate", judge)
+    queue = await cluster.queue()
+    for name in (first, second):
+        allocatable = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+        metadata = {"name": name, "labels": {"zone": namespace}}
+        await cluster.make("node", {"metadata": metadata, "status": {"allocatable": allocatable}})
+    async with TestServer(app, host="127.0.0.1") as server:
+        arguments = {
+            "extender.urlPrefix": str(server.make_url("/")),
+            "extender.predicateVerb": "predicate",
+        }
+        document = yaml.safe_load(PATIENT)
+        document["tiers"][1]["plugins"].append({"name": "extender", "arguments": arguments})
+        await asyncio.to_thread(conf.write_text, yaml.safe_dump(document))
+        await configured.until_event("configuration.changed")
+        await add_job(cluster, "warm", queue=queue)
+
+        async def is_bound() -> bool:
+            found = await cluster.fetch("pod", "warm-main-0")
+            return found is not None and found["spec"].get("nodeName", "") == second
+
+        await eventually(is_bound, describe="the job is on the node that is not refused")
+
+    await configured.until_ready()

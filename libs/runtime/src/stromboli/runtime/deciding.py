@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -65,6 +65,14 @@ Reader: TypeAlias = Callable[[str, msgspec.Raw], Any]
 """Makes of a kind and a projection what the core is told; raises ValueError if it can't."""
 Prober: TypeAlias = Callable[[Probe], Awaitable[ProbeAnswered]]
 """Carries out a probe within the time that it allows; a failure is an answer too."""
+
+
+@runtime_checkable
+class MayWait(Protocol):
+    """A core that may have to ask others before it answers."""
+
+    @property
+    def waits_for_others(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -285,13 +293,21 @@ class DecidingShell:
             await self._rest()
 
     async def _think(self, core: Core, batch: list[Stimulus], now: float) -> list[Instruction]:
-        """Some at a time: when a turn begins there are very many, and the lease needs renewal."""
+        """Some at a time: when a turn begins there are very many, and the lease needs renewal.
+
+        A core that waits for others does so in a thread: facts that arrive meanwhile wait for it.
+        """
         instructions: list[Instruction] = []
+        waits = isinstance(core, MayWait) and core.waits_for_others
         for start in range(0, len(batch), _AT_ONCE):
             if start:
                 await asyncio.sleep(0)
+            some = batch[start : start + _AT_ONCE]
             with _handled.timed():
-                instructions += tell(core, batch[start : start + _AT_ONCE], now=now)
+                if waits:
+                    instructions += await asyncio.to_thread(tell, core, some, now=now)
+                else:
+                    instructions += tell(core, some, now=now)
         return instructions
 
     def _collect_unanswered(self, now: float) -> None:

@@ -63,6 +63,15 @@ class Choosing:
             queue = session.queue(contender)
             for plugin in panel.queue_filters:
                 found += plugin.feasible_in(queue, kind, nodes)
+        if panel.last_filters:
+            left = np.ones(len(nodes), dtype=np.bool_)
+            for verdict in found:
+                left &= verdict.passes
+            for plugin in panel.last_filters:
+                verdict = plugin.last_verdict(contender, kind, nodes, left)
+                if verdict is not None:
+                    found.append(verdict)
+                    left &= verdict.passes
         return found
 
     def company(self, task: Task) -> list[Verdict]:

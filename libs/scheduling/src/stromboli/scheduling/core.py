@@ -44,6 +44,7 @@ from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus
 from stromboli.scheduling.queue_gauges import Gauges, gauges_of
 from stromboli.scheduling.queue_reasons import job_name
 from stromboli.scheduling.queue_waits import Wait
+from stromboli.scheduling.remote import Remote
 from stromboli.scheduling.reporting import Reporting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.status import is_ready, phase_of
@@ -67,8 +68,10 @@ _EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim"})
 class SchedulerCore:
     """Decides which pod goes where. One per turn of leadership."""
 
-    def __init__(self, conf: SchedulingConf | None = None) -> None:
+    def __init__(self, conf: SchedulingConf | None = None, *, remote: Remote | None = None) -> None:
+        """With `remote`, plugins may ask other servers, and `handle` may take its time."""
         self._conf = conf or SchedulingConf()
+        self._remote = remote
         self.cluster = Cluster(self._conf)
         self._lines = Lines()
         self._configure()
@@ -117,6 +120,11 @@ class SchedulerCore:
         return replace(found, ahead=tuple(map(job_name, first)), ahead_in_all=number)
 
     @property
+    def asks_others(self) -> bool:
+        """Whether a plugin asks other servers, so that a cycle may take long."""
+        return bool(self._panel.connecting)
+
+    @property
     def conf(self) -> SchedulingConf:
         return self._conf
 
@@ -133,7 +141,10 @@ class SchedulerCore:
         actions = [
             action(name, self._conf.action_arguments.get(name, {})) for name in self._conf.actions
         ]
-        self._panel = build_all(self._conf.tiers)
+        panel = build_all(self._conf.tiers)
+        for plugin in panel.connecting:
+            plugin.connect(self._remote)
+        self._panel = panel
         self._actions = actions
         self._order_of_tasks = self._panel.order_of_tasks()
         self._lines.clear()

@@ -4,13 +4,14 @@ SchedulingError
 ├── BadFact          an object that can't be reckoned with; it is set aside, all others go on
 └── BadConfiguration a plugin, an action, a flag or an argument that does not exist
     ├── BadValue     an argument that is there and means nothing
-    └── BadFile      everything that is wrong with one configuration file, or a part of it
+    ├── BadFile      everything that is wrong with one configuration file, or a part of it
+    └── Unconnected  a plugin that asks other servers, where there is no way to them
 """
 
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["BadConfiguration", "BadFact", "BadFile", "BadValue", "SchedulingError"]
+__all__ = ["BadConfiguration", "BadFact", "BadFile", "BadValue", "SchedulingError", "Unconnected"]
 
 
 class SchedulingError(Exception):
@@ -60,3 +61,15 @@ class BadFile(BadConfiguration):
     @property
     def problems(self) -> tuple[str, ...]:
         return self._problems
+
+
+class Unconnected(BadConfiguration):
+    """A plugin that has to ask others, where nobody can be asked."""
+
+    def __init__(self, plugin: str) -> None:
+        self.known = ()
+        SchedulingError.__init__(
+            self,
+            f"the plugin {plugin!r} asks another server, and there is no connection to one here; "
+            "leave it out of this configuration",
+        )

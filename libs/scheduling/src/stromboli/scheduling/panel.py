@@ -18,6 +18,7 @@ from stromboli.scheduling.plugins.api import (
     Closeness,
     Company,
     CompanyScore,
+    Connecting,
     DomainGradient,
     DomainOrder,
     Enqueueable,
@@ -30,8 +31,10 @@ from stromboli.scheduling.plugins.api import (
     JobReady,
     JobStarving,
     JobValid,
+    LastFilter,
     Opened,
     Overused,
+    Partial,
     PlacementListener,
     Plugin,
     Preemptable,
@@ -71,6 +74,7 @@ FLAGS: Final[dict[type, str]] = {
     Preemptive: "enablePreemptive",
     PreFilter: "enablePredicate",
     Filter: "enablePredicate",
+    LastFilter: "enablePredicate",
     QueueFilter: "enablePredicate",
     Company: "enablePredicate",
     Score: "enableNodeOrder",
@@ -99,7 +103,9 @@ class Seat:
     off: frozenset[str] = frozenset()
 
     def has(self, point: type) -> bool:
-        return FLAGS.get(point) not in self.off and isinstance(self.plugin, point)
+        if FLAGS.get(point) in self.off or not isinstance(self.plugin, point):
+            return False
+        return not isinstance(self.plugin, Partial) or point not in self.plugin.lacks
 
 
 @dataclass(slots=True)
@@ -107,6 +113,7 @@ class Panel:
     """Who is asked about what."""
 
     tiers: Sequence[Sequence[Seat]]
+    connecting: list[Connecting] = field(init=False)
     opened: list[Opened] = field(init=False)
     closed: list[Closed] = field(init=False)
     listeners: list[PlacementListener] = field(init=False)
@@ -115,6 +122,7 @@ class Panel:
     task_order: list[TaskOrder] = field(init=False)
     victim_queue_order: list[VictimQueueOrder] = field(init=False)
     filters: list[Filter] = field(init=False)
+    last_filters: list[LastFilter] = field(init=False)
     pre_filters: list[PreFilter] = field(init=False)
     scores: list[Score] = field(init=False)
     queue_filters: list[QueueFilter] = field(init=False)
@@ -144,6 +152,7 @@ class Panel:
     _victims: list[list[VictimTasks]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.connecting = self._all(Connecting)
         self.opened = self._all(Opened)
         self.closed = self._all(Closed)
         self.listeners = self._all(PlacementListener)
@@ -152,6 +161,7 @@ class Panel:
         self.task_order = self._all(TaskOrder)
         self.victim_queue_order = self._all(VictimQueueOrder)
         self.filters = self._all(Filter)
+        self.last_filters = self._all(LastFilter)
         self.pre_filters = self._all(PreFilter)
         self.scores = self._all(Score)
         self.queue_filters = self._all(QueueFilter)

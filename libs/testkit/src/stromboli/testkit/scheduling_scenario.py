@@ -44,7 +44,7 @@ from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.simulation import Simulation
 
-__all__ = ["check", "conf_of", "read_scenarios", "simulate"]
+__all__ = ["check", "conf_of", "objects_of", "read_scenarios", "simulate"]
 
 Scenario = Mapping[str, Any]
 
@@ -92,8 +92,7 @@ def _plugin(given: str | dict[str, Any]) -> dict[str, Any]:
 def simulate(scenario: Scenario) -> Simulation:
     core = SchedulerCore(read_conf(conf_of(scenario)))
     simulation = Simulation(core, lingering=not scenario.get("evicted_are_gone", False))
-    queues = {group.get("queue", "default"): {} for group in scenario.get("groups", {}).values()}
-    for item in _objects({**scenario, "queues": {**queues, **scenario.get("queues", {})}}):
+    for item in objects_of(scenario):
         simulation.put(item)
     simulation.run()
     for step in scenario.get("after", ()):
@@ -104,6 +103,12 @@ def simulate(scenario: Scenario) -> Simulation:
 
 
 # Objects.
+
+
+def objects_of(scenario: Scenario) -> Iterator[KubeObject]:
+    """Everything that is there at the beginning."""
+    queues = {group.get("queue", "default"): {} for group in scenario.get("groups", {}).values()}
+    return _objects({**scenario, "queues": {**queues, **scenario.get("queues", {})}})
 
 
 def _objects(given: Scenario) -> Iterator[KubeObject]:

@@ -11,6 +11,7 @@ from stromboli.runtime.deciding_service import run_deciding_service
 from stromboli.runtime.settings import BAD_SETTINGS, load_or_exit
 from stromboli.scheduler.config import SchedulerSettings
 from stromboli.scheduler.configuration import Configuration
+from stromboli.scheduler.extending import HttpRemote
 from stromboli.scheduler.measuring import Measuring
 from stromboli.scheduler.reloading import ConfFile, ConfMap, ReloadingCore
 from stromboli.scheduling.conf_file import read_conf
@@ -42,9 +43,10 @@ def main() -> None:
     else:
         configuration = Configuration(settings.scheduling())
     measuring = Measuring(configuration)
+    remote = HttpRemote()
 
     async def beside(shell: DecidingShell) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with remote, asyncio.TaskGroup() as group:
             if file is not None:
                 group.create_task(file.follow(shell, float(settings.reload_every)))
             group.create_task(measuring.follow(shell))
@@ -56,7 +58,10 @@ def main() -> None:
             kinds=KINDS if conf_map is None else (*KINDS, CONFIG_MAP.token),
             read=FactReader(configuration.conf.scheduler_names),
             make_core=lambda: ReloadingCore(
-                configuration, conf_map=conf_map, loads=lambda: measuring.loads
+                configuration,
+                conf_map=conf_map,
+                loads=lambda: measuring.loads,
+                remote=remote,
             ),
             beside=beside,
         )

@@ -16,6 +16,7 @@ from stromboli.api.durations import SECOND, parse_duration
 from stromboli.runtime.deciding import DecidingShell
 from stromboli.runtime.logs import get_logger
 from stromboli.runtime.telemetry import counter
+from stromboli.scheduler.bounded import read_bounded
 from stromboli.scheduler.configuration import Configuration
 from stromboli.scheduling.conf import MetricsConf
 from stromboli.scheduling.loads import NO_LOADS, Loads, NodeLoad
@@ -74,8 +75,7 @@ async def _query(session: aiohttp.ClientSession, address: str, query: str) -> di
     url = f"{address.rstrip('/')}/api/v1/query"
     async with session.get(url, params={"query": query}) as response:
         response.raise_for_status()
-        raw = await response.content.read(_MOST_BYTES)
-        return _values(raw)
+        return _values(await read_bounded(response, _MOST_BYTES))
 
 
 def _values(raw: bytes) -> dict[str, float]:

@@ -22,6 +22,7 @@ from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.kube_events import reference
 from stromboli.scheduling.loads import NO_LOADS, Loads
+from stromboli.scheduling.remote import Remote
 
 __all__ = ["ConfFile", "ConfMap", "ReloadingCore"]
 
@@ -122,10 +123,11 @@ class ReloadingCore:
         *,
         conf_map: ConfMap | None = None,
         loads: Callable[[], Loads] = lambda: NO_LOADS,
+        remote: Remote | None = None,
     ) -> None:
         self._configuration = configuration
         self._conf_map = conf_map
-        self._core = SchedulerCore(configuration.conf)
+        self._core = SchedulerCore(configuration.conf, remote=remote)
         self._loads = loads
         self._known: Loads = NO_LOADS
         self._figures = Figures()
@@ -134,6 +136,12 @@ class ReloadingCore:
     @property
     def conf(self) -> SchedulingConf:
         return self._core.conf
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether the next cycle may have to ask other servers; one that is new might."""
+        is_new = self._core.conf is not self._configuration.conf
+        return is_new or self._core.asks_others
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         return self.handle_all((stimulus,), now=now)

@@ -15,6 +15,7 @@ from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.queues import QueueInfo
+from stromboli.scheduling.remote import Remote
 from stromboli.scheduling.resources import (
     Amounts,
     BoolPerNode,
@@ -38,6 +39,7 @@ __all__ = [
     "Closeness",
     "Company",
     "CompanyScore",
+    "Connecting",
     "DomainGradient",
     "DomainOrder",
     "Enqueueable",
@@ -51,9 +53,11 @@ __all__ = [
     "JobReady",
     "JobStarving",
     "JobValid",
+    "LastFilter",
     "NodeState",
     "Opened",
     "Overused",
+    "Partial",
     "PlacementListener",
     "Plugin",
     "PreFilter",
@@ -171,6 +175,24 @@ Build: TypeAlias = "type[Plugin] | _Builder"
 
 class _Builder(Protocol):
     def __call__(self, arguments: Mapping[str, Any], /) -> Plugin: ...
+
+
+# A plugin begins.
+
+
+@runtime_checkable
+class Partial(Protocol):
+    """Has no say, as it is configured, in some points that it has the methods of."""
+
+    @property
+    def lacks(self) -> frozenset[type]: ...
+
+
+@runtime_checkable
+class Connecting(Protocol):
+    """Asks somebody else. Raises Unconnected where there is no way out."""
+
+    def connect(self, remote: Remote | None) -> None: ...
 
 
 # A cycle begins and ends.
@@ -385,6 +407,15 @@ class Filter(Protocol):
     """Which nodes are out of the question for a class, whatever room they have."""
 
     def feasible(self, kind: TaskClass, nodes: NodeTable) -> list[Verdict]: ...
+
+
+@runtime_checkable
+class LastFilter(Protocol):
+    """Asked after all other filters, and only about the nodes that they left."""
+
+    def last_verdict(
+        self, contender: Contender, kind: TaskClass, nodes: NodeTable, left: BoolPerNode
+    ) -> Verdict | None: ...
 
 
 @runtime_checkable
