@@ -26,7 +26,9 @@ RACKS = (
     hyper_node("hall", 2, parts=["rack-a", "rack-b"]),
     hyper_node("site", 3, parts=["hall", "rack-c"]),
 )
-NODES = [node(name, cpu="4", memory="4Gi") for name in ("a1", "a2", "b1", "b2", "c1", "c2")]
+NODES: list[KubeObject] = [
+    node(name, cpu="4", memory="4Gi") for name in ("a1", "a2", "b1", "b2", "c1", "c2")
+]
 HARD = NetworkTopologySpec(mode="hard", highest_tier_allowed=3)
 
 

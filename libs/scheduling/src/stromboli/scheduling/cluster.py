@@ -221,6 +221,10 @@ class Cluster:
             self.set_aside[place] = f"{fact.namespace}/{fact.name}: {bad}"
 
     def _other_seen(self, fact: FactChanged, item: Any) -> None:
+        if isinstance(item, HyperNode):
+            if self.hyper_nodes.put(read_hyper_node(item)):
+                self._network_changed()
+            return
         known = self._others.get(fact.kind)
         if known is None:
             return  # a kind that this core does not read
@@ -284,16 +288,6 @@ class Cluster:
         facts, allocatable = read_node(node)
         self.occupancy.node_came(facts, allocatable)
         self.changes.nodes = self.changes.capacity = True
-
-    def _other_seen(self, fact: FactChanged, item: Any) -> None:
-        if isinstance(item, HyperNode):
-            if self.hyper_nodes.put(read_hyper_node(item)):
-                self._network_changed()
-        elif fact.kind in self._others:
-            self._others[fact.kind][fact.namespace, fact.name] = item
-            if isinstance(item, Namespace):
-                self.neighbourhood.namespace_is(fact.name, item.metadata.labels)
-            self._other_changed(fact.kind)
 
     def _network_changed(self) -> None:
         self.changes.nodes = self.changes.capacity = True
