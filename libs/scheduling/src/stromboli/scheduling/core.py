@@ -39,6 +39,7 @@ from stromboli.scheduling.halfbound import HalfBound
 from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.lines import Lines
 from stromboli.scheduling.loads import Loads
+from stromboli.scheduling.moments import moment_of
 from stromboli.scheduling.plugins.registry import build_all
 from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus
 from stromboli.scheduling.queue_gauges import Gauges, gauges_of
@@ -48,6 +49,15 @@ from stromboli.scheduling.remote import Remote
 from stromboli.scheduling.reporting import Reporting
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.status import is_ready, phase_of
+from stromboli.scheduling.tally import (
+    ACTION,
+    CYCLE,
+    ERROR,
+    OPENING,
+    SCHEDULED,
+    UNSCHEDULABLE,
+    Tally,
+)
 from stromboli.scheduling.trial import Eviction
 
 __all__ = ["KINDS", "SchedulerCore"]
@@ -81,6 +91,8 @@ class SchedulerCore:
         name = next(iter(self._conf.scheduler_names), SCHEDULER_NAME)
         self._reporting = Reporting(self.cluster, self._asking, name)
         self._attention = Attention(self.cluster)
+        self.tally = Tally()
+        """For figures; it notes nothing until it is given a stopwatch."""
         self._half_bound = HalfBound(self._conf.gang_bind_timeout_s)
         self._backoff = Backoff()
         self._spared: dict[str, float] = {}
@@ -184,11 +196,11 @@ class SchedulerCore:
                 said = self._not_done(intent.id, now)
             case Ready():
                 self._ready = True
-                return self._cycle(now, everything=True)
+                return self._timed_cycle(now, everything=True)
             case WokeUp():
                 asked_for = self._alarm <= now
                 self._alarm = math.inf
-                return self._cycle(now, everything=not asked_for) if self._ready else []
+                return self._timed_cycle(now, everything=not asked_for) if self._ready else []
             case ProbeAnswered():
                 pass  # a scheduler asks for none
         return said + self._wake_if_needed(now)
@@ -212,6 +224,8 @@ class SchedulerCore:
                 refused = [(pod.uid, pod.message) for pod in outcome.pods if not pod.bound]
                 if not refused:
                     self._backoff.forget(job)
+                    if outcome.part + 1 == outcome.parts:
+                        self._note_wait(job, now)
                 return [
                     *self._reporting.bound(outcome, now),
                     *self._not_bound(job, refused, now),
@@ -226,6 +240,14 @@ class SchedulerCore:
                 pass  # fences are the shell's business
         return []
 
+    def _note_wait(self, key: JobKey, now: float) -> None:
+        """How long the job has existed when pods of it are bound."""
+        job = self.cluster.jobs.get(key)
+        if self.tally.is_on and job is not None:
+            created = moment_of(job.created)
+            if created is not None:
+                self.tally.placed(max(0.0, now - created))
+
     def _not_bound(
         self, job: JobKey, refused: Sequence[tuple[str, str]], now: float
     ) -> list[Instruction]:
@@ -234,6 +256,7 @@ class SchedulerCore:
         if not refused or not refused[0][1]:
             return []
         self._backoff.failed(job, refused[0][1], now)
+        self.tally.attempted(ERROR)
         told = [(task, why) for task, why in back if task is not None]
         return self._reporting.not_bound(job, told, now)
 
@@ -259,6 +282,10 @@ class SchedulerCore:
 
     # One cycle.
 
+    def _timed_cycle(self, now: float, *, everything: bool) -> list[Instruction]:
+        with self.tally.span(CYCLE):
+            return self._cycle(now, everything=everything)
+
     def _cycle(self, now: float, *, everything: bool) -> list[Instruction]:
         changes = self.cluster.take_changes()
         for key in changes.jobs:
@@ -268,14 +295,16 @@ class SchedulerCore:
         decisions = Decisions()
         deferred: dict[JobKey, Explanation] = {}
         contenders = self._contenders(awake, decisions, deferred, now)
-        session = self._open(contenders, deferred, changes, now)
+        with self.tally.span(OPENING):
+            session = self._open(contenders, deferred, changes, now)
         late = self._attention.refused_before(changes, self._has_room)
         if late:
             late = [key for key in self._with_those_ahead(late) if key not in contenders]
             session.join(self._contenders(late, decisions, deferred, now))
             awake = sorted({*awake, *late})
-        for act in self._actions:
-            act(session, decisions)
+        for name, act in zip(self._conf.actions, self._actions, strict=True):
+            with self.tally.span(ACTION, name):
+                act(session, decisions)
         self.pipelined = session.pipelined()
         session.close()
         said: list[Instruction] = []
@@ -344,6 +373,7 @@ class SchedulerCore:
             spared=self._still_spared(now),
             first=self._half_bound.jobs,
             deferred=deferred,
+            tally=self.tally,
         )
 
     def _still_spared(self, now: float) -> frozenset[str]:
@@ -443,6 +473,7 @@ class SchedulerCore:
         intents = self._asking.bind(job, binds, now)
         self.cluster.promise(intents, commit.placements)
         self._changed(job.key, now)
+        self.tally.attempted(SCHEDULED)
         nodes = len(dict.fromkeys(bind.node for bind in binds))
         detail = (("pods", str(len(binds))), ("nodes", str(nodes)))
         why = f"{len(binds)} pods on {nodes} nodes"
@@ -451,6 +482,8 @@ class SchedulerCore:
     def _make_room(self, claim: Claimed, now: float) -> list[Instruction]:
         """Ask the victims to go, and note where the pods wait that they go for."""
         said: list[Instruction] = []
+        if claim.evictions:
+            self.tally.evicted(claim.evictions[0].action, len(claim.evictions))
         for eviction in claim.evictions:
             said += self._evict(eviction, now)
             whom = "/".join(claim.contender.key) if claim.contender else "itself"
@@ -493,6 +526,8 @@ class SchedulerCore:
             found = self._with_those_first(key, found)
         elif job.gated and not is_ready(job):
             found = held(job)
+        if contender is not None and contender.job.awaited:
+            self.tally.attempted(UNSCHEDULABLE)
         holding = key in decisions.holding
         self._attention.rest(key, found, holding=holding, evicts=self._evicts)
         phase = contender.phase if contender else phase_of(job, job.phase)

@@ -21,6 +21,7 @@ from stromboli.scheduling.plugins.api import Refusal, SortKey
 from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskClass
 from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import IntMatrix
+from stromboli.scheduling.tally import Tally
 from stromboli.scheduling.trial import Eviction, Trial
 from stromboli.scheduling.volumes import ClaimBook
 from stromboli.scheduling.whereabouts import Whereabouts
@@ -75,6 +76,7 @@ class Session:
     """Jobs that have the first turns: half-bound gangs, and owners of room that comes free."""
     deferred: Mapping[JobKey, "Explanation"] = field(default_factory=dict[JobKey, "Explanation"])
     """Half-bound gangs that must not ask again yet: they take their room, but do not bind."""
+    tally: Tally = field(default_factory=Tally)
     allocatable: IntMatrix = field(init=False)
     trial: Trial = field(init=False)
     choosing: Choosing = field(init=False)
@@ -95,7 +97,8 @@ class Session:
             listeners.append(self.whereabouts)
         self.trial = Trial(idle, idle + self.nodes.releasing, listeners)
         for plugin in self.panel.opened:
-            plugin.opened(self)
+            with self.tally.plugin(plugin, "OnSessionOpen"):
+                plugin.opened(self)
         if self.panel.first_turn:
             self.first |= {key for key, job in self.contenders.items() if self._is_first(job)}
 
@@ -112,7 +115,8 @@ class Session:
         """What was not committed has not happened."""
         self.trial.rollback(0)
         for plugin in self.panel.closed:
-            plugin.closed(self)
+            with self.tally.plugin(plugin, "OnSessionClose"):
+                plugin.closed(self)
 
     # What the cluster has.
 

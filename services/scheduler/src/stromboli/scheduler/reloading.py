@@ -6,6 +6,7 @@ everything else does: the scheduler has no rights in the cluster.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,6 +129,7 @@ class ReloadingCore:
         self._configuration = configuration
         self._conf_map = conf_map
         self._core = SchedulerCore(configuration.conf, remote=remote)
+        self._core.tally.stopwatch = time.perf_counter
         self._loads = loads
         self._known: Loads = NO_LOADS
         self._figures = Figures()
@@ -162,7 +164,8 @@ class ReloadingCore:
         said = self._core.handle_all(stimuli, now=now)
         if self._ready and (told := self._configuration.tell(now)):
             said = [*said, *told]
+        self._figures.count(self._core.tally.take())
         woken = any(isinstance(stimulus, WokeUp) for stimulus in stimuli)
         if woken and self._figures.is_due(now):
-            self._figures.show(self._core.gauges())
+            self._figures.show(self._core.gauges(), waiting=len(self._core.explanations))
         return said
