@@ -134,6 +134,11 @@ class Cluster:
     def _admitted(self, item: KubeObject) -> KubeObject:
         return completed(self._admission.admitted(item), self._store, self._scheduler_name)
 
+    def unusable(self) -> dict[Place, str]:
+        """What the scheduler can not reckon with, and why."""
+        self._scheduler.read_all()
+        return dict(self.core.cluster.set_aside)
+
     # Running it.
 
     def prepare(self) -> None:

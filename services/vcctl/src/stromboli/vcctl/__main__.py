@@ -1,7 +1,8 @@
 """`vcctl`: find out what was asked, have it done, print the answer.
 
 Failures are printed on standard output and end with status 255, because that is where and
-how scripts written for Volcano look for them.
+how scripts written for Volcano look for them. `simulate`, which Volcano has not, keeps standard
+output for its result: its failures are on standard error, with status 1.
 """
 
 import asyncio
@@ -13,12 +14,14 @@ from stromboli.api.errors import ApiError as UnreadableObject
 from stromboli.kube.errors import ApiError, KubeError
 from stromboli.runtime import logs
 from stromboli.runtime.errors import StromboliError
+from stromboli.simulating.errors import SimulationError
 from stromboli.vcctl.access import connected
-from stromboli.vcctl.arguments import parse
+from stromboli.vcctl.arguments import SIMULATE, parse
 from stromboli.vcctl.errors import BadLine, VcctlError
 from stromboli.vcctl.versions import version_text
 
 FAILED = 255
+BAD_INPUT = 1
 INTERRUPTED = 130
 
 
@@ -30,21 +33,27 @@ def _run(argv: list[str] | None) -> int:
     try:
         options = parse(argv)
     except BadLine as problem:
-        print(f"Failed to {problem.path}: {problem}")
-        return FAILED
+        return _failed(problem.path, problem)
     try:
         _carry_out(options)
         sys.stdout.flush()
-    except (VcctlError, KubeError, UnreadableObject, StromboliError) as problem:
+    except (VcctlError, KubeError, UnreadableObject, StromboliError, SimulationError) as problem:
         # The API server's own words, without the request that our client puts before them.
         words = problem.message if isinstance(problem, ApiError) else problem
-        print(f"Failed to {options.path}: {words}")
-        return FAILED
+        return _failed(options.path, words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         _forget_output()
     return 0
+
+
+def _failed(path: str, words: object) -> int:
+    if path == SIMULATE:
+        print(f"Failed to {path}: {words}", file=sys.stderr)
+        return BAD_INPUT
+    print(f"Failed to {path}: {words}")
+    return FAILED
 
 
 def _carry_out(options: Namespace) -> None:
@@ -59,6 +68,11 @@ def _carry_out(options: Namespace) -> None:
                 stream=sys.stderr.buffer,
             )
             asyncio.run(_tail(options))
+        case "simulation":
+            # It brings numpy and the cores: no other command waits for them.
+            from stromboli.vcctl import simulate
+
+            simulate.run(options)
         case _:
             print(version_text())
 

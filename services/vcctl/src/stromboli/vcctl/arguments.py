@@ -5,7 +5,7 @@ of a job. Flags may stand anywhere behind the command, and are never guessed fro
 beginnings. A wrong line ends with the command's usage and a `Failed to …` sentence.
 """
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from typing import Any, Final, NoReturn
 
 from stromboli.contracts.permissions import OPERATOR
@@ -13,7 +13,17 @@ from stromboli.runtime.bus.connection import BusSettings
 from stromboli.vcctl import bus_tail, jobs, queues
 from stromboli.vcctl.errors import BadLine
 
-__all__ = ["parse"]
+__all__ = ["SIMULATE", "parse"]
+
+SIMULATE: Final = "vcctl simulate"
+
+_SIMULATE: Final = """\
+Show what would become of these objects, without any cluster.
+
+The controllers and the scheduler decide in memory as they would in a cluster: admission
+completes and checks what is given, jobs are expanded, pods with a nodeName run there, statuses
+are believed. Nothing is sent anywhere.
+"""
 
 _RESOURCES: Final = "cpu=1000m,memory=100Mi"
 
@@ -36,6 +46,7 @@ def parse(argv: list[str] | None) -> Namespace:
             "  vcctl job list                            the jobs of the namespace `default`\n"
             "  vcctl job view -N hello-mpi               all about one job, with its events\n"
             "  vcctl queue list                          queues, and what waits and runs in them\n"
+            "  vcctl simulate -f cluster.yaml            what would be placed where, and why not\n"
             "\n`vcctl <command> --help` tells more. The cluster is that of --kubeconfig or\n"
             "KUBECONFIG."
         ),
@@ -46,6 +57,7 @@ def parse(argv: list[str] | None) -> Namespace:
     _add_jobs(_group(groups, "job", "Run, list, view, delete, suspend and resume jobs"))
     _add_queues(_group(groups, "queue", "See queues"))
     _add_bus(_group(groups, "bus", "See what the services tell each other"))
+    _add_simulate(groups)
     version = _leaf(groups, "version", "Print which vcctl this is", "vcctl version")
     version.set_defaults(needs="nothing")
     options, unknown = root.parse_known_args(argv)
@@ -177,3 +189,55 @@ def _add_bus(group: Any) -> None:
     add("--intents", action="store_true", help="what services want done")
     add("--outcomes", action="store_true", help="how that ended")
     add("--replay", action="store_true", help="first the facts and outcomes that are kept")
+
+
+def _add_simulate(groups: Any) -> None:
+    simulate = _leaf(
+        *(groups, "simulate", "Show what would become of these objects, without any cluster"),
+        "vcctl simulate -f cluster.yaml -f job.yaml",
+        "vcctl simulate -f cluster/ --conf volcano-scheduler.conf -o json",
+        "kubectl get nodes,queues,podgroups,pods -A -o json | vcctl simulate -f - -f job.yaml",
+    )
+    simulate.set_defaults(needs="simulation")
+    simulate.description = _SIMULATE
+    add = simulate.add_argument
+    add(
+        *("-f", "--filename"),
+        action="extend",
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="objects as YAML or JSON: files, folders, or - for standard input; may be repeated",
+    )
+    add(
+        "--conf",
+        default="",
+        metavar="FILE",
+        help="the scheduler's configuration: Volcano's file, or a ConfigMap with it "
+        "(default: what Volcano's chart installs)",
+    )
+    until = simulate.add_mutually_exclusive_group()
+    until.add_argument(
+        "--until-idle",
+        action="store_true",
+        help="go on until nothing changes any more: evicted pods end, those that waited for "
+        "them start (default)",
+    )
+    until.add_argument(
+        "--cycles",
+        type=_at_least_one,
+        metavar="N",
+        help="so many cycles of the scheduler and nothing after them: evicted pods are still there",
+    )
+    add(
+        *("-o", "--output"),
+        choices=("table", "json", "yaml"),
+        default="table",
+        help="how to print the result (default: %(default)s)",
+    )
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r} is no number of cycles, expected 1 or more")
+    return int(text)

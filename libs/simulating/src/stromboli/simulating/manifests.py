@@ -1,0 +1,178 @@
+"""Manifests: text to objects, each with the place where it was written.
+
+Every kind of the registry is read; one that nobody here decides by is passed over with a
+warning. What can't be read is an error that says where it stands and what was expected.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from stromboli.api.errors import ApiError, TimestampError, UnknownKind
+from stromboli.api.kinds import KINDS, by_gvk, kind_of
+from stromboli.api.meta import KubeObject
+from stromboli.api.scheduling import Queue
+from stromboli.api.timestamps import parse_time
+from stromboli.api.wire import read_object
+from stromboli.simulating.completing import in_a_namespace
+from stromboli.simulating.errors import BadInput
+from stromboli.simulating.store import START, Place, place_of
+from stromboli.simulating.yaml_text import documents
+
+__all__ = ["Given", "Manifests", "Source", "read_manifests"]
+
+_BEFORE_OTHERS: Final = (
+    "namespace",
+    "priorityclass",
+    "queue",
+    "hypernode",
+    "node",
+    "resourcequota",
+    "poddisruptionbudget",
+    "jobtemplate",
+    "vcpodgroup",
+)
+"""What others name comes before them; everything else as it was given."""
+_FIRST: Final = {token: number for number, token in enumerate(_BEFORE_OTHERS)}
+_LIST: Final = "List"
+_ROOT: Final = "root"
+
+
+class Source(NamedTuple):
+    """One file; its name is how messages call it."""
+
+    name: str
+    text: str
+
+
+class Given(NamedTuple):
+    """An object, and where it stands."""
+
+    where: str
+    item: KubeObject
+
+
+@dataclass(slots=True)
+class Manifests:
+    """All that was given, in an order in which nothing comes before what it names."""
+
+    given: list[Given] = field(default_factory=list[Given])
+    warnings: list[str] = field(default_factory=list[str])
+
+    @property
+    def latest(self) -> float:
+        """The newest moment that any of them tells of; START when they tell of none."""
+        return max((_moment(one) for one in self.given), default=0.0) or START
+
+
+def read_manifests(sources: Iterable[Source]) -> Manifests:
+    """Raises BadInput."""
+    found = Manifests()
+    known: dict[Place, Given] = {}
+    for source in sources:
+        for document in documents(source.name, source.text):
+            where = f"{source.name}:{document.line}: document {document.number}"
+            for place, manifest in _items(where, document.content):
+                item = _read(place, manifest, found.warnings)
+                if item is not None:
+                    _add(Given(place, item), known, found)
+    found.given.sort(key=lambda one: _rank(one.item))
+    queues = [one for one in found.given if isinstance(one.item, Queue)]
+    if queues:
+        at = found.given.index(queues[0])
+        found.given[at : at + len(queues)] = _parents_first(queues)
+    return found
+
+
+def _items(where: str, content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a document: itself, or the items of a list."""
+    if not isinstance(content, dict):
+        raise BadInput(where, "expected an object with apiVersion and kind, found none")
+    kind = content.get("kind")
+    if not isinstance(kind, str) or not kind:
+        raise BadInput(where, "it has no kind, expected one such as Pod or Queue")
+    items: Any = content.get("items")
+    if not kind.endswith(_LIST) or not isinstance(items, list):
+        yield where, content
+        return
+    for number, item in enumerate(items, start=1):
+        place = f"{where}, item {number}"
+        if isinstance(item, dict) and kind != _LIST:
+            # The items of a list of one kind need not repeat what they are.
+            alike = {"apiVersion": content.get("apiVersion"), "kind": kind.removesuffix(_LIST)}
+            item = {**alike, **item}  # noqa: PLW2901 (completed)
+        yield from _items(place, item)
+
+
+def _read(where: str, manifest: dict[str, Any], warnings: list[str]) -> KubeObject | None:
+    version: Any = manifest.get("apiVersion")
+    if not isinstance(version, str) or not version:
+        raise BadInput(where, f"a {manifest['kind']} without apiVersion, expected one such as v1")
+    try:
+        kind = by_gvk(version, manifest["kind"])
+    except UnknownKind:
+        warnings.append(f"{where}: {_unknown(version, manifest['kind'])}")
+        return None
+    try:
+        item = read_object(kind, manifest)
+    except (ApiError, RecursionError) as fault:
+        raise BadInput(where, str(fault)) from fault
+    if not item.metadata.name:
+        raise BadInput(where, f"a {kind.kind} without metadata.name, expected a name")
+    return in_a_namespace(item)
+
+
+def _unknown(version: str, kind: str) -> str:
+    others = [known.api_version for known in KINDS if known.kind == kind]
+    said = f"{version} {kind} is passed over: nothing is decided by objects of this kind"
+    return f"{said} (did you mean {' or '.join(others)}?)" if others else said
+
+
+def _add(one: Given, known: dict[Place, Given], found: Manifests) -> None:
+    place = place_of(one.item)
+    before = known.setdefault(place, one)
+    if before is one:
+        found.given.append(one)
+    elif before.item != one.item:
+        name = one.item.metadata.name
+        raise BadInput(
+            one.where,
+            f"{kind_of(one.item).kind} {name} was given before, differently, in {before.where}",
+        )
+
+
+def _rank(item: KubeObject) -> int:
+    return _FIRST.get(kind_of(item).token, len(_FIRST))
+
+
+def _parents_first(queues: list[Given]) -> list[Given]:
+    """A queue after its parent; those whose parents form a circle come last, as they stand."""
+    waiting = {one.item.metadata.name: one for one in queues}
+    ordered: list[Given] = []
+    while waiting:
+        free = [name for name, one in waiting.items() if _parent(one.item) not in waiting]
+        if not free:
+            return [*ordered, *waiting.values()]
+        ordered += [waiting.pop(name) for name in free]
+    return ordered
+
+
+def _parent(queue: KubeObject) -> str:
+    if not isinstance(queue, Queue):
+        return ""
+    return "" if queue.metadata.name == _ROOT else queue.spec.parent or _ROOT
+
+
+def _moment(one: Given) -> float:
+    metadata = one.item.metadata
+    try:
+        return max(
+            (
+                parse_time(text).timestamp()
+                for text in (metadata.creation_timestamp, metadata.deletion_timestamp)
+                if text
+            ),
+            default=0.0,
+        )
+    except TimestampError as fault:
+        raise BadInput(one.where, str(fault)) from fault

@@ -1,0 +1,66 @@
+"""The one way in: manifests and a configuration to a cluster, the cluster to its result.
+
+`vcctl simulate` and the scenarios of the tests go this way.
+"""
+
+from collections.abc import Iterable
+
+from stromboli.scheduling.conf import SchedulingConf
+from stromboli.simulating.cluster import Cluster
+from stromboli.simulating.errors import BadInput, NeverSettles, RefusedObject
+from stromboli.simulating.kubelet import RunsFor, run_seconds
+from stromboli.simulating.manifests import Manifests, Source, read_manifests
+from stromboli.simulating.store import place_of
+
+__all__ = ["cluster_of", "load", "run_cycles", "run_until_idle"]
+
+
+def load(
+    sources: Iterable[Source],
+    conf: SchedulingConf | None = None,
+    *,
+    runs_for: RunsFor = run_seconds,
+) -> tuple[Cluster, list[str]]:
+    """A cluster with all that the files hold, and warnings; raises BadInput."""
+    manifests = read_manifests(sources)
+    return cluster_of(manifests, conf, runs_for=runs_for), manifests.warnings
+
+
+def cluster_of(
+    manifests: Manifests, conf: SchedulingConf | None = None, *, runs_for: RunsFor = run_seconds
+) -> Cluster:
+    """Nothing has happened in it yet. Raises BadInput for what admission refuses."""
+    cluster = Cluster(conf, start=manifests.latest, runs_for=runs_for)
+    for where, item in manifests.given:
+        try:
+            cluster.put(item)
+        except RefusedObject as no:
+            raise BadInput(where, str(no)) from no
+    unusable = cluster.unusable()
+    for where, item in manifests.given:
+        if place_of(item) in unusable:
+            raise BadInput(where, unusable[place_of(item)])
+    return cluster
+
+
+def run_cycles(cluster: Cluster, cycles: int) -> None:
+    """So many cycles of the scheduler and nothing after the last; none of them takes time.
+
+    Between two of them controllers react and bound pods start, but nobody who was evicted is
+    gone yet. A scheduler that has nothing to decide is not asked.
+    """
+    for _ in range(cycles):
+        cluster.prepare()
+        if not cluster.session():
+            return
+
+
+def run_until_idle(cluster: Cluster) -> str:
+    """Until nothing changes any more; returns why it was given up, if it was."""
+    try:
+        cluster.settle()
+        while cluster.next_end < float("inf"):
+            cluster.advance_to(cluster.next_end)
+    except NeverSettles as circle:
+        return str(circle)
+    return ""

@@ -1,0 +1,81 @@
+"""`vcctl simulate`: what would become of these objects, decided by the real cores in memory.
+
+Reads the files, prints the result. Nothing here needs a cluster or a bus.
+"""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from stromboli.runtime.collecting import collect_rarely
+from stromboli.simulating.conf_text import conf_from
+from stromboli.simulating.manifests import Source
+from stromboli.simulating.outcome import outcome_of
+from stromboli.simulating.simulate import load, run_cycles, run_until_idle
+from stromboli.vcctl.errors import UnusableFile
+from stromboli.vcctl.outcome_tables import print_tables
+
+__all__ = ["run"]
+
+_STDIN: Final = "-"
+_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def run(options: Namespace) -> None:
+    """Print what comes of it; raises SimulationError or UnusableFile for bad input."""
+    collect_rarely()
+    conf = conf_from(_file(Path(options.conf))) if options.conf else None
+    cluster, warnings = load(_sources(options.filename), conf)
+    _warn(*warnings)
+    if options.cycles is None:
+        given_up = run_until_idle(cluster)
+        if given_up:
+            _warn(f"gave up waiting for the cluster to come to rest: {given_up}")
+    else:
+        run_cycles(cluster, options.cycles)
+    _show(outcome_of(cluster), options.output)
+
+
+def _show(outcome: dict[str, Any], form: str) -> None:
+    match form:
+        case "json":
+            text = msgspec.json.format(msgspec.json.encode(outcome), indent=2).decode()
+        case "yaml":
+            text = yaml.dump(outcome, Dumper=_DUMPER, sort_keys=False, allow_unicode=True).rstrip()
+        case _:
+            print_tables(outcome)
+            return
+    sys.stdout.write(f"{text}\n")
+
+
+def _warn(*warnings: str) -> None:
+    for warning in warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+
+
+def _sources(names: list[str]) -> Iterator[Source]:
+    for name in names:
+        path = Path(name)
+        if name == _STDIN:
+            yield Source("standard input", sys.stdin.read())
+        elif path.is_dir():
+            files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+            if not files:
+                raise UnusableFile(f"{name}: the folder holds no .yaml, .yml or .json files")
+            yield from map(_file, files)
+        else:
+            yield _file(path)
+
+
+def _file(path: Path) -> Source:
+    try:
+        return Source(str(path), path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
+        raise UnusableFile(f"{path}: cannot be read: {reason}") from fault
