@@ -14,7 +14,7 @@ from stromboli.scheduler.extending import HttpRemote
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadFile, Unconnected
-from stromboli.scheduling.simulation import Simulation
+from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.scheduling_scenario import objects_of
 
 Answer = Callable[[dict[str, Any]], Any]

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from stromboli.api.meta import KubeObject
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
+from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.small_clusters import bound, cluster, core_of, message
 
 GOOD: list[KubeObject] = [queue(), node("n1"), *gang("good", 2)]

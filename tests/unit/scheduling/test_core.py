@@ -6,7 +6,6 @@ from stromboli.api.meta import KubeObject, OwnerReference
 from stromboli.contracts.intents import BindGang, PatchObject
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import (
     PLAIN,
     gang,
@@ -16,6 +15,7 @@ from stromboli.testkit.scheduling_objects import (
     priority_class,
     queue,
 )
+from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.small_clusters import (
     add,
     bound,

@@ -8,7 +8,7 @@ from stromboli.contracts.intents import BindGang, EvictPod, PatchObject
 from stromboli.contracts.outcomes import Reason, Refused
 from stromboli.contracts.stimuli import OutcomeHeard, Unanswered, WokeUp
 from stromboli.scheduling.explain import Code
-from stromboli.scheduling.simulation import Simulation
+from stromboli.simulating.hosting import Hosted
 from stromboli.testkit.scheduling_objects import (
     gang,
     node,
@@ -49,7 +49,7 @@ def test_a_refused_bind_gives_the_room_back_and_is_tried_again():
 
 def test_room_that_was_promised_is_not_promised_again(monkeypatch: pytest.MonkeyPatch):
     said: list[Any] = []
-    monkeypatch.setattr(Simulation, "_perform", lambda _, out: said.extend(out))
+    monkeypatch.setattr(Hosted, "perform", lambda _, out: said.extend(out))
     simulation = cluster(node("n1", cpu="2"), gang("a", 2))
     add(simulation, gang("b", 1))
     said += simulation.core.handle(WokeUp(), now=simulation.now)
@@ -62,7 +62,7 @@ def test_room_that_was_promised_is_not_promised_again(monkeypatch: pytest.Monkey
 def test_silence_and_refusal_both_give_the_room_back(answer: str, monkeypatch: pytest.MonkeyPatch):
     said: list[Any] = []
     with monkeypatch.context() as patched:
-        patched.setattr(Simulation, "_perform", lambda _, out: said.extend(out))
+        patched.setattr(Hosted, "perform", lambda _, out: said.extend(out))
         simulation = cluster(node("n1", cpu="2"), gang("a", 2))
     core = core_of(simulation)
     (bind,) = [intent for intent in said if isinstance(intent, BindGang)]
@@ -77,9 +77,9 @@ def test_silence_and_refusal_both_give_the_room_back(answer: str, monkeypatch: p
             reason=Reason.EXPIRED,
             message="too late",
         )
-        simulation._perform(core.handle(OutcomeHeard(outcome), now=simulation.now))
+        simulation.perform(core.handle(OutcomeHeard(outcome), now=simulation.now))
     else:
-        simulation._perform(core.handle(Unanswered(bind), now=simulation.now))
+        simulation.perform(core.handle(Unanswered(bind), now=simulation.now))
     assert core.cluster.nodes.used[0, 0] == 0
 
     simulation.advance(1)
@@ -90,7 +90,7 @@ def test_a_status_is_asked_for_once_and_again_only_when_it_was_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ):
     said: list[Any] = []
-    monkeypatch.setattr(Simulation, "_perform", lambda _, out: said.extend(out))
+    monkeypatch.setattr(Hosted, "perform", lambda _, out: said.extend(out))
     simulation = cluster(node("n1", cpu="2"), pod_group("a", min_member=1))
     core = core_of(simulation)
     said += core.handle(WokeUp(), now=simulation.now)
@@ -151,5 +151,5 @@ def test_nobody_looks_at_jobs_that_nothing_could_have_helped(monkeypatch: pytest
     change(simulation, "small-main-0", phase="Succeeded")
 
     assert set(looked_at) == {"small"}
-    simulation._perform(core.handle(WokeUp(), now=simulation.now + 30))
+    simulation.perform(core.handle(WokeUp(), now=simulation.now + 30))
     assert len(set(looked_at)) == 21

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from stromboli.api.meta import KubeObject
 from stromboli.contracts.intents import BindGang, PatchObject, PodBinding
 from stromboli.scheduling.core import SchedulerCore
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, priority_class, queue
+from stromboli.testkit.simulation import Simulation
 
 clusters = st.fixed_dictionaries(
     {

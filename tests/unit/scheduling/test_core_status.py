@@ -73,6 +73,6 @@ def test_the_same_reason_is_not_written_again_with_other_numbers_at_once():
     assert message(simulation, "second") == first
 
     simulation.advance(31)
-    simulation._perform(simulation.core.handle(WokeUp(), now=simulation.now))
+    simulation.perform(simulation.core.handle(WokeUp(), now=simulation.now))
     simulation.run()
     assert message(simulation, "second") != first

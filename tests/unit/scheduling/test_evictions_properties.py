@@ -11,8 +11,8 @@ from stromboli.contracts.intents import EvictPod
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, priority_class, queue
+from stromboli.testkit.simulation import Simulation
 
 PREEMPT = read_conf("""
 actions: enqueue, allocate, backfill, preempt

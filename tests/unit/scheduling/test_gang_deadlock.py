@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from stromboli.api.meta import KubeObject
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import node, pod, pod_group, queue
+from stromboli.testkit.simulation import Simulation
 
 WITH_GANGS = read_conf("""
 actions: enqueue, allocate, backfill

@@ -19,8 +19,8 @@ from stromboli.api.meta import KubeObject, ObjectMeta
 from stromboli.api.selectors import LabelSelector
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Unblock
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
+from stromboli.testkit.simulation import Simulation
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"

@@ -24,8 +24,8 @@ from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadConfiguration
 from stromboli.scheduling.loads import Loads, NodeLoad
 from stromboli.scheduling.plugins.registry import build
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, queue
+from stromboli.testkit.simulation import Simulation
 
 GPU = "nvidia.com/gpu"
 

@@ -12,8 +12,8 @@ from stromboli.scheduling.plugins.capacity import Capacity, HierarchicalCapacity
 from stromboli.scheduling.plugins.namespacefair import NamespaceFair
 from stromboli.scheduling.plugins.proportion import Proportion
 from stromboli.scheduling.plugins.registry import build
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
+from stromboli.testkit.simulation import Simulation
 
 GI = 1 << 30
 

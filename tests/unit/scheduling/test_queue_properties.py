@@ -14,8 +14,8 @@ from stromboli.scheduling.accounts import Accounts
 from stromboli.scheduling.conf import HIERARCHY_FLAG, PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.plugins.capacity import HierarchicalCapacity
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
+from stromboli.testkit.simulation import Simulation
 
 TOTAL = 16
 QUEUES: tuple[str, ...] = ("a", "b", "c", "d")

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stromboli.scheduling.core import SchedulerCore
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, queue
+from stromboli.testkit.simulation import Simulation
 
 
 @dataclass

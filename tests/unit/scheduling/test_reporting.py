@@ -13,7 +13,7 @@ from stromboli.contracts.stimuli import WokeUp
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
-from stromboli.scheduling.simulation import Simulation
+from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.scheduling_objects import (
     PLAIN,
     gang,
@@ -395,7 +395,7 @@ def test_a_job_that_waits_for_its_turn_is_told_who_comes_first():
     simulation = full_cluster()
     simulation.advance(31)
     core = core_of(simulation)
-    simulation._perform(core.handle(WokeUp(), now=simulation.now))
+    simulation.perform(core.handle(WokeUp(), now=simulation.now))
     simulation.run()
 
     explanation = core.explanations["test", "c"]

@@ -12,7 +12,7 @@ from stromboli.api.scheduling import NetworkTopologySpec, PodGroup, SubGroupPoli
 from stromboli.api.wellknown import GROUP_NAME
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
-from stromboli.scheduling.simulation import Simulation
+from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.scheduling_objects import (
     gang,
     hyper_node,

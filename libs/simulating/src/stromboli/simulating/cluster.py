@@ -63,6 +63,8 @@ class Cluster:
         self._scheduler = Hosted(self.core, self._store, self._gateway, KINDS)
         self._assumed: set[Place] = set()
         """What is there because every cluster has it; whoever puts it is not refused."""
+        self.kubelets_work = True
+        """Whether pods start and end by themselves; who tells a story may want to say it."""
         self.sessions = 0
         """How often the scheduler has decided."""
         self._counted = (start, 0, 0)
@@ -142,9 +144,13 @@ class Cluster:
     # Running it.
 
     def prepare(self) -> None:
-        """Let the controllers react and what is bound start; the scheduler does nothing."""
-        while self._kubelets.start_bound() or self._controllers_act():
+        """Let the controllers react; nobody else does anything."""
+        while self._controllers_act():
             self._check()
+
+    def start_bound(self) -> None:
+        """Let the kubelets start what was bound."""
+        self._kubelets.start_bound()
 
     def session(self) -> bool:
         """Let the scheduler decide once, if anything happened that it wants to decide about."""
@@ -156,13 +162,16 @@ class Cluster:
     def settle(self) -> None:
         """Until nobody has anything to do at this moment; raises NeverSettles."""
         while (
-            self._kubelets.start_bound()
-            or self._kubelets.finish_due()
+            (self.kubelets_work and (self._kubelets.start_bound() or self._kubelets.finish_due()))
             or self._controllers_act()
             or self.session()
-            or self._kubelets.end_leaving()
+            or (self.kubelets_work and self._kubelets.end_leaving())
         ):
             self._check()
+
+    def end_leaving(self) -> None:
+        """Let pods be gone that were told to stop."""
+        self._kubelets.end_leaving()
 
     @property
     def next_end(self) -> float:

@@ -113,17 +113,14 @@ class Kubelets:
 
 def running_status(pod: Pod, moment: str) -> object:
     """The status of a pod that has just started."""
-    settled = {"PodScheduled", "Ready"}
-    conditions = tuple(one for one in pod.status.conditions if one.type not in settled)
-    conditions += tuple(
-        Condition(type=name, status="True", last_transition_time=moment)
-        for name in ("PodScheduled", "Ready")
-    )
+    holds = {one.type: one for one in pod.status.conditions if one.status == "True"}
+    for name in ("PodScheduled", "Ready"):
+        holds.setdefault(name, Condition(type=name, status="True", last_transition_time=moment))
     return replace(
         pod.status,
         phase=_RUNNING,
         start_time=pod.status.start_time or moment,
-        conditions=conditions,
+        conditions=tuple(holds.values()),
         nominated_node_name="",
     )
 

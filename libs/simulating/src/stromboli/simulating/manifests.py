@@ -6,6 +6,7 @@ warning. What can't be read is an error that says where it stands and what was e
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from stromboli.api.errors import ApiError, TimestampError, UnknownKind
@@ -62,7 +63,8 @@ class Manifests:
     @property
     def latest(self) -> float:
         """The newest moment that any of them tells of; START when they tell of none."""
-        return max((_moment(one) for one in self.given), default=0.0) or START
+        told = (moment for one in self.given for moment in _moments(one))
+        return max(told, default=START)
 
 
 def read_manifests(sources: Iterable[Source]) -> Manifests:
@@ -163,16 +165,20 @@ def _parent(queue: KubeObject) -> str:
     return "" if queue.metadata.name == _ROOT else queue.spec.parent or _ROOT
 
 
-def _moment(one: Given) -> float:
+def _moments(one: Given) -> Iterator[float]:
     metadata = one.item.metadata
+    texts = [metadata.creation_timestamp, metadata.deletion_timestamp]
+    status: Any = getattr(one.item, "status", None)
+    texts.append(getattr(status, "start_time", None))
+    for condition in getattr(status, "conditions", ()):
+        texts.append(condition.last_transition_time)  # noqa: PERF401 (read as it is written)
     try:
-        return max(
-            (
-                parse_time(text).timestamp()
-                for text in (metadata.creation_timestamp, metadata.deletion_timestamp)
-                if text
-            ),
-            default=0.0,
-        )
+        yield from (_unix(text) for text in texts if text)
     except TimestampError as fault:
         raise BadInput(one.where, str(fault)) from fault
+
+
+@lru_cache
+def _unix(text: str) -> float:
+    """Objects of one cluster share many of their moments."""
+    return parse_time(text).timestamp()

@@ -49,7 +49,9 @@ def run_cycles(cluster: Cluster, cycles: int) -> None:
     Between two of them controllers react and bound pods start, but nobody who was evicted is
     gone yet. A scheduler that has nothing to decide is not asked.
     """
-    for _ in range(cycles):
+    for number in range(cycles):
+        if number:
+            cluster.start_bound()
         cluster.prepare()
         if not cluster.session():
             return

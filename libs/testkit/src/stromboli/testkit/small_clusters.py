@@ -9,8 +9,8 @@ from stromboli.api.scheduling import PodGroup
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
-from stromboli.scheduling.simulation import Simulation
 from stromboli.testkit.scheduling_objects import PLAIN, queue
+from stromboli.testkit.simulation import Simulation
 
 __all__ = ["add", "bound", "change", "cluster", "code", "core_of", "group", "message"]
 
