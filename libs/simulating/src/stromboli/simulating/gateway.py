@@ -24,6 +24,7 @@ from stromboli.contracts.intents import (
     Fence,
     GenerateSecret,
     PatchObject,
+    PatchType,
     PodBinding,
 )
 from stromboli.contracts.outcomes import (
@@ -141,8 +142,10 @@ class Gateway:
         place = (intent.kind, intent.namespace, intent.name)
         if not self._is_meant(place, intent.uid):
             return self._refused(intent, Reason.STALE, "it is another one by now, or gone")
-        item = self._store.objects[place]
-        self._store.put(_patched(item, msgspec.json.decode(intent.patch)))
+        item, patch = self._store.objects[place], msgspec.json.decode(intent.patch)
+        if intent.patch_type is PatchType.APPLY:
+            patch = _applied_to(item, patch)
+        self._store.put(_patched(item, patch))
         return self._applied(intent, intent.uid)
 
     def _create(
@@ -213,6 +216,16 @@ def _secret(intent: GenerateSecret) -> KubeObject:
         name=intent.name, namespace=intent.namespace, owner_references=(reference,)
     )
     return Secret(metadata=metadata)
+
+
+def _applied_to(item: Any, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch that does what applying does: conditions are replaced by their type."""
+    status: Any = wanted.get("status")
+    if not isinstance(status, dict) or "conditions" not in status:
+        return wanted
+    standing = msgspec.to_builtins(item.status.conditions)
+    conditions = {one["type"]: one for one in (*standing, *status["conditions"])}
+    return {**wanted, "status": {**status, "conditions": list(conditions.values())}}
 
 
 def _patched(item: Any, patch: dict[str, Any]) -> Any:
