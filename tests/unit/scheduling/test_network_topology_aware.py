@@ -15,8 +15,8 @@ from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Gathering
 from stromboli.scheduling.plugins.network_topology_aware import NetworkTopologyAware, build
 from stromboli.scheduling.session import Session
-from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.scheduling_objects import gang, hyper_node, node, pod, queue
+from stromboli.testkit.simulation import Simulation
 
 NAME = "network-topology-aware"
 RACKS = (

@@ -12,7 +12,6 @@ from stromboli.api.scheduling import NetworkTopologySpec, PodGroup, SubGroupPoli
 from stromboli.api.wellknown import GROUP_NAME
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
-from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.scheduling_objects import (
     gang,
     hyper_node,
@@ -21,6 +20,7 @@ from stromboli.testkit.scheduling_objects import (
     priority_class,
     queue,
 )
+from stromboli.testkit.simulation import Simulation
 
 TOPOLOGY = PluginConf("network-topology-aware")
 BARE = SchedulingConf(
