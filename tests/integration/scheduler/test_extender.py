@@ -14,8 +14,8 @@ from stromboli.scheduler.extending import HttpRemote
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadFile, Unconnected
-from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.scheduling_scenario import objects_of
+from stromboli.testkit.simulation import Simulation
 
 Answer = Callable[[dict[str, Any]], Any]
 

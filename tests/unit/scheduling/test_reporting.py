@@ -13,7 +13,6 @@ from stromboli.contracts.stimuli import WokeUp
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
-from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.scheduling_objects import (
     PLAIN,
     gang,
@@ -23,6 +22,7 @@ from stromboli.testkit.scheduling_objects import (
     priority_class,
     queue,
 )
+from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.small_clusters import add, cluster, core_of, message
 
 PREEMPT = read_conf("""

@@ -68,7 +68,8 @@ def files_of(scenario: Scenario) -> tuple[str, str]:
 
 def objects_of(scenario: Scenario) -> Iterator[KubeObject]:
     """Everything that is there at the beginning, completed."""
-    cluster, _ = load([Source(scenario["id"], files_of(scenario)[0])])
+    manifests = yaml_of(*manifests_of(_with_queues(scenario)))
+    cluster, _ = load([Source("scenario", manifests)])
     return iter(cluster.objects.values())
 
 
