@@ -98,6 +98,8 @@ class Accounts:
     _entries: dict[JobKey, _Entry] = field(default_factory=dict[JobKey, _Entry])
     _members: dict[str, dict[JobKey, None]] = field(default_factory=dict[str, dict[JobKey, None]])
     _accounts: dict[str, Account] = field(default_factory=dict[str, Account])
+    _held: dict[str, Sums] = field(default_factory=dict[str, Sums])
+    """Of queues, as far as anybody asked in this cycle: what the facts say and the cycle did."""
     _placed: dict[str, Sums] = field(default_factory=dict[str, Sums])
     _admitted: dict[str, Sums] = field(default_factory=dict[str, Sums])
 
@@ -107,6 +109,7 @@ class Accounts:
         """Only jobs that changed are counted anew; `queue_of` may draw other lines than queues."""
         queue_of = queue_of or session.queue_of
         self._placed.clear()
+        self._held.clear()
         self._admitted.clear()
         self.changed.clear()
         for key in session.dirty:
@@ -122,6 +125,7 @@ class Accounts:
         """The tree of queues is a different one: count everybody anew."""
         self.path_of = path_of
         self._accounts.clear()
+        self._held.clear()
         for entry in self._entries.values():
             self._count(entry, 1)
 
@@ -156,6 +160,10 @@ class Accounts:
             placed = self._placed.setdefault(above, {})
             for name, units in request:
                 placed[name] = placed.get(name, 0) + units * count
+            held = self._held.get(above)
+            if held is not None:
+                for name, units in request:
+                    held[name] = held.get(name, 0) + units * count
 
     def admit(self, queue: str, least: Amounts) -> None:
         for above in self.path_of(queue):
@@ -174,11 +182,17 @@ class Accounts:
 
     def allocated(self, queue: str) -> Sums:
         """With what this cycle placed, pipelined and evicted; a copy."""
-        account = self._accounts.get(queue)
-        sums = dict(account.allocated) if account else {}
-        for name, units in self._placed.get(queue, {}).items():
-            sums[name] = sums.get(name, 0) + units
-        return sums
+        return dict(self.held(queue))
+
+    def held(self, queue: str) -> Mapping[str, int]:
+        """The same, to look at and not to keep: it moves with the cycle."""
+        held = self._held.get(queue)
+        if held is None:
+            account = self._accounts.get(queue)
+            held = self._held[queue] = dict(account.allocated) if account else {}
+            for name, units in self._placed.get(queue, {}).items():
+                held[name] = held.get(name, 0) + units
+        return held
 
     def spoken_for(self, queue: str) -> Sums:
         """What counts against the limit when a job asks to be admitted."""

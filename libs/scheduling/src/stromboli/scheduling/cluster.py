@@ -174,6 +174,7 @@ class Cluster:
             and bool(task.group)
             and key not in self._tasks
             and task.kind.social is None
+            and not task.kind.claims
             and not task.nominated
             and not self.neighbourhood.is_active
             and not self.set_aside
@@ -427,17 +428,18 @@ class Cluster:
 
     # Our own doing.
 
-    def promise(self, intents: list[BindGang], placements: list[Placement]) -> None:
-        """These pods were asked to be bound; until it is settled they count as on their nodes.
+    def promise(self, placements: list[Placement]) -> list[Task]:
+        """These pods are asked to be bound; until it is settled they count as on their nodes.
 
-        The intents name them in the order of the placements.
+        Returns them as they are now, in the order of the placements.
         """
         facts = self.nodes.facts
         all_bound: list[Task] = []
         for placement in placements:
+            names = [facts[slot].name for slot in placement.slots.tolist()]
             bound = [
-                replace(task, status=TaskStatus.BINDING, node=facts[slot].name)
-                for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True)
+                replace(task, status=TaskStatus.BINDING, node=name)
+                for task, name in zip(placement.tasks, names, strict=True)
             ]
             self._tasks.update({(task.namespace, task.name): task for task in bound})
             if self._by_uid is not None:
@@ -448,13 +450,15 @@ class Cluster:
             key = bound[0].job
             self._job(key).put_many(bound, TaskStatus.PENDING)
             self.dirty[key] = None
-            self.occupancy.occupy_many(
-                [task.uid for task in bound], placement.slots, placement.kind.request
-            )
+            self.occupancy.occupy_many(bound, placement.slots)
             all_bound += bound
+        return all_bound
+
+    def promised_by(self, intents: list[BindGang], bound: list[Task]) -> None:
+        """The intents name the pods in the order in which they were promised their nodes."""
         at = 0
         for intent in intents:
-            part = all_bound[at : at + len(intent.binds)]
+            part = bound[at : at + len(intent.binds)]
             self.ledger.promised(intent.id, (intent.namespace, intent.name), part)
             at += len(part)
 
@@ -526,8 +530,8 @@ class Cluster:
 
     def note_want(self, job: Job) -> None:
         """Keep `wanting` true for a job that changed."""
-        admitted = job.phase in {PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING}
-        if job.min_resources and admitted and job.count(*ALLOCATED) < job.min_member:
+        admitted = job.min_resources and job.phase in {PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING}
+        if admitted and job.count(*ALLOCATED) < job.min_member:
             self.wanting[job.key] = None
         elif job.key in self.wanting:
             del self.wanting[job.key]

@@ -158,7 +158,6 @@ class SchedulerCore:
             plugin.connect(self._remote)
         self._panel = panel
         self._actions = actions
-        self._order_of_tasks = self._panel.order_of_tasks()
         self._lines.clear()
         self._evicts = bool(_EVICTING.intersection(self._conf.actions))
         # New plugins know nothing yet, and what they will say may be new to every job.
@@ -418,7 +417,8 @@ class SchedulerCore:
         return contenders
 
     def _contender(self, job: Job) -> Contender:
-        waiting = job.pending(self._order_of_tasks) if job.awaited else []
+        waiting = job.pending() if job.awaited else []
+        self._panel.put_in_order(waiting)
         best_effort: list[Task] = []
         if any(kind.is_best_effort for kind in {task.kind for task in waiting}):
             best_effort = [task for task in waiting if task.kind.is_best_effort]
@@ -464,17 +464,13 @@ class SchedulerCore:
 
     def _bind(self, commit: Commit, now: float) -> list[Instruction]:
         job = commit.contender.job
-        facts = self.cluster.nodes.facts
-        binds = [
-            PodBinding(task.name, task.uid, facts[slot].name)
-            for placement in commit.placements
-            for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True)
-        ]
+        bound = self.cluster.promise(commit.placements)
+        binds = [PodBinding(task.name, task.uid, task.node) for task in bound]
         intents = self._asking.bind(job, binds, now)
-        self.cluster.promise(intents, commit.placements)
+        self.cluster.promised_by(intents, bound)
         self._changed(job.key, now)
         self.tally.attempted(SCHEDULED)
-        nodes = len(dict.fromkeys(bind.node for bind in binds))
+        nodes = len({task.node for task in bound})
         detail = (("pods", str(len(binds))), ("nodes", str(nodes)))
         why = f"{len(binds)} pods on {nodes} nodes"
         return [*intents, told(job, "gang.placed", why, now, detail)]
@@ -548,7 +544,7 @@ class SchedulerCore:
         for name, usage in cluster.queue_usage.items():
             queues.seen(name, usage)
         cluster.queue_usage.clear()
-        for key in (*dirty, *cluster.dirty):
+        for key in dict.fromkeys((*dirty, *cluster.dirty)):
             job = cluster.jobs.get(key)
             queues.note(key, cluster.queue_name(job) if job else "", job)
         return [*queues.report(cluster.queues, now)]

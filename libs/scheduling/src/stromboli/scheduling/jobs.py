@@ -7,7 +7,7 @@ that asking "is the gang complete?" costs the same for ten pods and for ten thou
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 from stromboli.api import kinds
 from stromboli.api.errors import UnknownKind
@@ -22,6 +22,7 @@ from stromboli.scheduling.subgroups import Grouping, GroupKey
 
 __all__ = ["ALLOCATED", "READY", "VALID", "Contender", "Job"]
 
+K = TypeVar("K")
 _CountOf: TypeAlias = Callable[[str], int]
 
 ALLOCATED = (TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING)
@@ -60,9 +61,13 @@ class Job:
     """The status that we asked for and have not seen yet: until then it counts as the status."""
     worded_at: float = 0.0
     """When we last asked for other conditions."""
+    _owner: tuple[str, str] | None = None
+    """Worked out when first asked for."""
     _asked_by: str = ""
     _asked_version: str = ""
     """The resourceVersion that our last write was answered with."""
+    by_status: dict[TaskStatus, int] = field(default_factory=dict[TaskStatus, int])
+    """How many tasks are in each status; a status that nobody is in is not here."""
     _counts: dict[tuple[str, TaskStatus], int] = field(
         default_factory=dict[tuple[str, TaskStatus], int]
     )
@@ -85,6 +90,11 @@ class Job:
     @property
     def owner(self) -> tuple[str, str]:
         """Kind and name of the root owner, which every intent about this job is ordered by."""
+        if self._owner is None:
+            self._owner = self._find_owner()
+        return self._owner
+
+    def _find_owner(self) -> tuple[str, str]:
         metadata = self.pod_group.metadata if self.pod_group else None
         owner = controller_of(metadata) if metadata else None
         if owner is None:
@@ -103,6 +113,7 @@ class Job:
 
     def read(self, pod_group: PodGroup | None, resource_version: str) -> None:
         self.pod_group = pod_group
+        self._owner = None
         self.resource_version = resource_version
         self.problem = ""
         self.min_resources = NOTHING
@@ -211,24 +222,23 @@ class Job:
             self._count(task, -1)
 
     def count(self, *statuses: TaskStatus, role: str | None = None) -> int:
-        total = 0  # a plain loop: this is asked dozens of times per job and cycle
-        for (of_role, status), number in self._counts.items():
-            if status in statuses and (role is None or role == of_role):
-                total += number
+        total = 0  # plain loops: this is asked a dozen times per job and cycle
+        if role is None:
+            for status, number in self.by_status.items():
+                if status in statuses:
+                    total += number
+        else:
+            for status in statuses:
+                total += self._counts.get((role, status), 0)
         return total
 
     def histogram(self) -> dict[str, int]:
         """How many tasks are in each status."""
-        found: dict[str, int] = {}
-        for (_, status), number in self._counts.items():
-            found[status.value] = found.get(status.value, 0) + number
-        return found
+        return {status.value: number for status, number in self.by_status.items()}
 
-    def pending(self, order: Callable[[Task], Any]) -> list[Task]:
-        """Tasks that wait for a place and may be given one, in the order of their turns."""
-        waiting = [t for t in self.tasks.values() if t.status is TaskStatus.PENDING and not t.gated]
-        waiting.sort(key=order)
-        return waiting
+    def pending(self) -> list[Task]:
+        """Tasks that wait for a place and may be given one."""
+        return [t for t in self.tasks.values() if t.status is TaskStatus.PENDING and not t.gated]
 
     def in_status(self, *statuses: TaskStatus) -> list[Task]:
         found = [task for task in self.tasks.values() if task.status in statuses]
@@ -242,11 +252,8 @@ class Job:
     def _count_status(self, role: str, status: TaskStatus, change: int) -> None:
         if status in READY:
             self.ready += change
-        number = self._counts.get((role, status), 0) + change
-        if number:
-            self._counts[role, status] = number
-        else:
-            self._counts.pop((role, status), None)
+        _move(self._counts, (role, status), change)
+        _move(self.by_status, status, change)
 
     def _account(self, task: Task, status: TaskStatus, change: int) -> None:
         if status in ALLOCATED:
@@ -262,8 +269,8 @@ class Job:
     def is_half_bound(self) -> bool:
         """Some of the gang are seen on their nodes, but it has never been whole."""
         return (
-            self.phase == PodGroupPhase.INQUEUE
-            and self.count(TaskStatus.BOUND, TaskStatus.RUNNING) > 0
+            (TaskStatus.BOUND in self.by_status or TaskStatus.RUNNING in self.by_status)
+            and self.phase == PodGroupPhase.INQUEUE
             and self.count(
                 TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED
             )
@@ -330,7 +337,7 @@ class Contender:
     def deficit(self) -> int:
         """How many more must be ready; pods that need no room are sure of their place."""
         short = self.job.min_member - self.ready() - len(self.best_effort)
-        return max(0, short)
+        return max(0, short)  # asked several times per job and turn
 
     def role_deficits(self) -> dict[str, int]:
         if not self.job.role_minimums:
@@ -358,11 +365,9 @@ class Contender:
 
     @property
     def is_ready(self) -> bool:
-        return (
-            not self.deficit
-            and not self.role_deficits()
-            and not self.missing_groups(pipelined=False)
-        )
+        if self.deficit:
+            return False
+        return not self.role_deficits() and not self.missing_groups(pipelined=False)
 
     @property
     def is_pipelined(self) -> bool:
@@ -383,6 +388,14 @@ class Contender:
 def _deficits(minimums: Iterable[tuple[str, int]], have: _CountOf) -> dict[str, int]:
     missing = {role: least - have(role) for role, least in minimums}
     return {role: number for role, number in missing.items() if number > 0}
+
+
+def _move(counts: dict[K, int], what: K, change: int) -> None:
+    number = counts.get(what, 0) + change
+    if number:
+        counts[what] = number
+    else:
+        counts.pop(what, None)
 
 
 def _add(total: dict[str, int], amounts: Amounts, times: int) -> None:

@@ -167,6 +167,9 @@ class NodeTable:
     def take_many(self, slots: IntVector, request: IntVector) -> None:
         """Count one request for each of these slots; a slot may appear more than once."""
         self._make_room()
+        if len(slots) == 1:
+            self._used[: len(request), slots[0]] += request
+            return
         which, times = tallied(slots)
         self._used[: len(request), which] += request[:, None] * times[None, :]
 

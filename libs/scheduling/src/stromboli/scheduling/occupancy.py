@@ -5,12 +5,13 @@ pod replaces the promise without a moment in which the room looks free. Entries 
 node: when a node of that name comes (back), what stands on it is counted again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from stromboli.scheduling.nodes import NodeFacts, NodeTable
+from stromboli.scheduling.pods import Task
 from stromboli.scheduling.resources import Amounts, IntVector
 
 __all__ = ["Occupancy", "Place"]
@@ -50,11 +51,18 @@ class Occupancy:
         self.table.take(place.node, place.request, ending=place.ending)
         return before is not None
 
-    def occupy_many(self, uids: list[str], slots: IntVector, request: Amounts) -> None:
+    def occupy_many(self, tasks: Sequence[Task], slots: IntVector) -> None:
         """Promises for pods of one class, which had no place so far."""
-        facts = self.table.facts
-        for uid, slot in zip(uids, slots.tolist(), strict=True):
-            self._remember(uid, Place(facts[slot].name, request))
+        request = tasks[0].kind.request
+        places, by_node = self._places, self._on_node
+        for task in tasks:
+            uid, node = task.uid, task.node
+            places[uid] = Place(node, request)
+            on_node = by_node.get(node)
+            if on_node is None:
+                by_node[node] = {uid: None}
+            else:
+                on_node[uid] = None
         self.table.take_many(slots, self.table.resources.vector(request))
 
     def vacate(self, uid: str) -> bool:

@@ -34,6 +34,7 @@ from stromboli.scheduling.plugins.api import (
     LastFilter,
     Opened,
     Overused,
+    OwnOrder,
     Partial,
     PlacementListener,
     Plugin,
@@ -55,7 +56,7 @@ from stromboli.scheduling.plugins.api import (
     VictimTasks,
     Vote,
 )
-from stromboli.scheduling.pods import Task
+from stromboli.scheduling.pods import BY_ORDER, Task
 from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import Amounts
 
@@ -201,6 +202,18 @@ class Panel:
         return (seat.plugin for tier in self.tiers for seat in tier)
 
     # Orders.
+
+    @property
+    def orders_are_own(self) -> bool:
+        """Whether nobody's turn can move a job that only waits for its own."""
+        return all(isinstance(plugin, OwnOrder) for plugin in self.job_order)
+
+    def put_in_order(self, tasks: list[Task]) -> None:
+        """As `order_of_tasks` has it; the last word first, because that needs no plugin."""
+        if len(tasks) > 1:
+            tasks.sort(key=BY_ORDER)
+            for plugin in reversed(self.task_order):
+                tasks.sort(key=plugin.task_order)
 
     def order_of_tasks(self) -> Callable[[Task], SortKey]:
         """Plugins first, then by index, age and name."""

@@ -8,6 +8,7 @@ computed for it once is found again, whichever pod asks.
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 import msgspec
@@ -34,6 +35,7 @@ from stromboli.scheduling.slim_pods import SlimPod
 from stromboli.scheduling.social import Social, read_social
 
 __all__ = [
+    "BY_ORDER",
     "Claim",
     "JobKey",
     "Notes",
@@ -59,6 +61,10 @@ Claim: TypeAlias = tuple[str, str]
 _ONE_POD: Final[Amounts] = ((PODS, 1),)
 _NO_INDEX: Final = 1 << 62
 _MOST_DIGITS: Final = 12
+
+
+BY_ORDER: Final = attrgetter("index", "created", "name")
+"""`Task.order`, for sorting very many."""
 
 
 class TaskStatus(StrEnum):

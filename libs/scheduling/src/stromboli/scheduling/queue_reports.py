@@ -48,12 +48,18 @@ class QueueReports:
 
     def note(self, key: JobKey, queue: str, job: Job | None) -> None:
         """A job changed, or is gone."""
-        before = self._of_job.pop(key, None)
-        if before is not None:
-            self._add(before[0], before[1], -1)
+        before = self._of_job.get(key)
+        after = None
         if job is not None and job.allocated and job.pod_group is not None:
-            self._of_job[key] = (queue, dict(job.allocated))
-            self._add(queue, job.allocated, 1)
+            after = (queue, dict(job.allocated))
+        if before == after:
+            return
+        if before is not None:
+            del self._of_job[key]
+            self._add(before[0], before[1], -1)
+        if after is not None:
+            self._of_job[key] = after
+            self._add(queue, after[1], 1)
 
     def seen(self, queue: str, allocated: ResourceList) -> None:
         """What the queue's status says now."""

@@ -120,12 +120,16 @@ def amount_text(name: str, units: int) -> str:
     return str(from_base_units(name, units))
 
 
+_MOST_VECTORS: Final = 1 << 12
+
+
 class ResourceIndex:
     """Which row of the arrays a resource has; grows when a new name is met."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._rows: dict[str, int] = {}
+        self._vectors: dict[Amounts, IntVector] = {}
         for name in (CPU, MEMORY, PODS):
             self.row(name)
 
@@ -137,14 +141,26 @@ class ResourceIndex:
         if row is None:
             row = self._rows[name] = len(self.names)
             self.names.append(name)
+            self._vectors.clear()
         return row
 
     def vector(self, amounts: Amounts) -> IntVector:
-        """The amounts by row; meets new names first, so that the vector has room for them."""
+        """The amounts by row; meets new names first, so that the vector has room for them.
+
+        Very many pods ask for very few distinct amounts: the vector is shared, and not to be
+        written to.
+        """
+        known = self._vectors.get(amounts)
+        if known is not None:
+            return known
         rows = [self.row(name) for name, _ in amounts]
         vector = np.zeros(len(self.names), dtype=np.int64)
         for row, (_, units) in zip(rows, amounts, strict=True):
             vector[row] = units
+        vector.flags.writeable = False
+        if len(self._vectors) >= _MOST_VECTORS:
+            self._vectors.clear()
+        self._vectors[amounts] = vector
         return vector
 
     def amounts(self, vector: IntVector) -> Amounts:

@@ -7,6 +7,7 @@ pod and nobody reads that fast.
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -72,9 +73,9 @@ def next_status(
     return PodGroupStatus(
         phase=phase_of(job, phase, unschedulable=unschedulable),
         conditions=conditions,
-        running=job.count(TaskStatus.RUNNING),
-        succeeded=job.count(TaskStatus.SUCCEEDED),
-        failed=job.count(TaskStatus.FAILED),
+        running=job.by_status.get(TaskStatus.RUNNING, 0),
+        succeeded=job.by_status.get(TaskStatus.SUCCEEDED, 0),
+        failed=job.by_status.get(TaskStatus.FAILED, 0),
     )
 
 
@@ -91,11 +92,11 @@ def is_ready(job: Job) -> bool:
 
 def phase_of(job: Job, phase: str, *, unschedulable: bool = False) -> str:
     """Volcano's, but a job with running pods is not sent back to Pending: it was admitted."""
-    running = job.count(TaskStatus.RUNNING)
+    running = job.by_status.get(TaskStatus.RUNNING, 0)
     if running and unschedulable:
         return PodGroupPhase.UNKNOWN
     scheduled = job.count(*_SCHEDULED)
-    if job.count(TaskStatus.RELEASING):
+    if TaskStatus.RELEASING in job.by_status:
         scheduled += sum(bool(task.node) for task in job.in_status(TaskStatus.RELEASING))
     if job.tasks and scheduled and scheduled >= job.min_member:
         ended = job.count(TaskStatus.SUCCEEDED, TaskStatus.FAILED)
@@ -152,18 +153,29 @@ def _with(
     since: float,
 ) -> tuple[PodGroupCondition, ...]:
     """The conditions with this one in the place of its type, or at the end."""
-    moment = datetime.fromtimestamp(since, tz=UTC)
-    stamped = msgspec.structs.replace(
-        wanted,
-        last_transition_time=format_time(moment),
-        transition_id=_transition_id(job.uid, wanted, moment),
-    )
+    stamped = _stamped(wanted, job.uid, since)
     for place, standing in enumerate(conditions):
         if standing.type == wanted.type:
             if _says_the_same(standing, stamped, explanation):
                 return conditions
             return (*conditions[:place], stamped, *conditions[place + 1 :])
     return (*conditions, stamped)
+
+
+def _stamped(condition: PodGroupCondition, uid: str, since: float) -> PodGroupCondition:
+    shown, exact = _texts_of(since)
+    return msgspec.structs.replace(
+        condition,
+        last_transition_time=shown,
+        transition_id=_transition_id(uid, condition, exact),
+    )
+
+
+@lru_cache(maxsize=64)
+def _texts_of(when: float) -> tuple[str, str]:
+    """As objects show it, and exactly; a cycle with many jobs is one moment."""
+    moment = datetime.fromtimestamp(when, tz=UTC)
+    return format_time(moment), moment.isoformat()
 
 
 def _says_the_same(
@@ -212,9 +224,9 @@ def waiting_since(job: Job, code: Code) -> float | None:
         return None
 
 
-def _transition_id(uid: str, condition: PodGroupCondition, moment: datetime) -> str:
+def _transition_id(uid: str, condition: PodGroupCondition, moment: str) -> str:
     """Looks like Volcano's random one, but is the same for the same decision."""
-    said = f"{uid}/{condition.type}/{condition.message}/{moment.isoformat()}"
+    said = f"{uid}/{condition.type}/{condition.message}/{moment}"
     digits = blake2b(said.encode(), digest_size=16).hexdigest()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -223,7 +235,7 @@ def status_patch(status: PodGroupStatus) -> bytes:
     """A merge patch; counts that are zero are taken out, as Go leaves them out."""
     body: dict[str, Any] = {
         "phase": status.phase,
-        "conditions": [msgspec.to_builtins(condition) for condition in status.conditions] or None,
+        "conditions": status.conditions or None,
         "running": status.running or None,
         "succeeded": status.succeeded or None,
         "failed": status.failed or None,

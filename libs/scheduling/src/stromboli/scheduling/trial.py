@@ -122,15 +122,22 @@ class Trial:
         return [entry for entry in self._log[mark:] if isinstance(entry, Placement)]
 
     def _count(self, placement: Placement, sign: int) -> None:
-        slots, times = tallied(placement.slots)
-        self.touched.append(slots)
-        taken = sign * placement.request[:, None] * times[None, :]
-        self.future[:, slots] -= taken
-        if not placement.pipelined:
-            self.idle[:, slots] -= taken
+        if len(placement.slots) == 1:
+            self._take(placement.slots, placement.slots[0], sign * placement.request, placement)
+        else:
+            slots, times = tallied(placement.slots)
+            self._take(slots, slots, sign * placement.request[:, None] * times, placement)
         placement.contender.note_placed(placement.tasks, pipelined=placement.pipelined, sign=sign)
         for listener in self.listeners:
             (listener.placed if sign > 0 else listener.withdrawn)(placement)
+
+    def _take(
+        self, slots: IntVector, where: IntVector | int, taken: IntMatrix, placement: Placement
+    ) -> None:
+        self.touched.append(slots)
+        self.future[:, where] -= taken
+        if not placement.pipelined:
+            self.idle[:, where] -= taken
 
     def _free(self, eviction: Eviction, sign: int) -> None:
         self.touched.append(np.array([eviction.slot], dtype=np.int64))

@@ -7,6 +7,9 @@ network after the other, and taken back whole where it does not fit.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
 
 from stromboli.scheduling.actions.domains import heeds_network, of_group, of_job
 from stromboli.scheduling.jobs import Contender
@@ -285,11 +288,8 @@ def in_order(
 
 def runs(tasks: list[Task]) -> Iterator[list[Task]]:
     """Tasks that follow each other and are of one class and role."""
-    batch: list[Task] = []
-    for task in tasks:
-        if batch and (task.kind is not batch[0].kind or task.role != batch[0].role):
-            yield batch
-            batch = []
-        batch.append(task)
-    if batch:
-        yield batch
+    for _, batch in groupby(tasks, _KIND_AND_ROLE):
+        yield list(batch)
+
+
+_KIND_AND_ROLE: Final = attrgetter("kind", "role")

@@ -7,6 +7,7 @@ in the order is then found anew. A queue may leave for the rest of the cycle.
 
 import heapq
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import SortKey
@@ -14,9 +15,49 @@ from stromboli.scheduling.session import Session
 
 __all__ = ["Turns"]
 
+_Waiting: TypeAlias = tuple[SortKey, Contender]
+
 _FIRST = "/first"
 _ALL = "/all"
 """Lines that are no queue's; a queue's name has no slash."""
+
+
+class _Line:
+    """Jobs in the order of their turns: those that came first are sorted once."""
+
+    __slots__ = ("_came_back", "_first")
+
+    def __init__(self) -> None:
+        self._first: list[_Waiting] = []
+        """The next one is the last."""
+        self._came_back: list[_Waiting] = []
+        """A heap."""
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._came_back)
+
+    def begin(self, order: SortKey, contender: Contender) -> None:
+        self._first.append((order, contender))
+
+    def put_in_order(self) -> None:
+        self._first.sort(reverse=True)
+
+    def come_back(self, order: SortKey, contender: Contender) -> None:
+        heapq.heappush(self._came_back, (order, contender))
+
+    @property
+    def head(self) -> _Waiting:
+        if self._first and (not self._came_back or self._first[-1] < self._came_back[0]):
+            return self._first[-1]
+        return self._came_back[0]
+
+    def pop(self) -> Contender:
+        if self._first and (not self._came_back or self._first[-1] < self._came_back[0]):
+            return self._first.pop()[1]
+        return heapq.heappop(self._came_back)[1]
+
+    def all(self) -> list[Contender]:
+        return [contender for _, contender in sorted((*self._first, *self._came_back))]
 
 
 class Turns:
@@ -24,38 +65,44 @@ class Turns:
 
     def __init__(self, session: Session, contenders: Iterable[Contender]) -> None:
         self._session = session
-        self._by_queue: dict[str, list[tuple[SortKey, Contender]]] = {}
+        self._by_queue: dict[str, _Line] = {}
         # A queue that may have to leave needs a line of its own.
         self._apart = bool(
             session.panel.queue_order
             or session.panel.watches_overuse
             or any(queue.strict_order for queue in session.queues.values())
         )
+        self._orders_are_own = session.panel.orders_are_own
         for contender in contenders:
-            line = self._by_queue.setdefault(self._line(contender), [])
-            line.append((session.job_order(contender), contender))
-        for jobs in self._by_queue.values():
-            heapq.heapify(jobs)
+            line = self._by_queue.setdefault(self._line(contender), _Line())
+            line.begin(session.job_order(contender), contender)
+        for line in self._by_queue.values():
+            line.put_in_order()
 
     def push(self, contender: Contender) -> None:
-        jobs = self._by_queue.setdefault(self._line(contender), [])
-        heapq.heappush(jobs, (self._session.job_order(contender), contender))
+        line = self._by_queue.setdefault(self._line(contender), _Line())
+        line.come_back(self._session.job_order(contender), contender)
 
     def pop(self) -> Contender | None:
-        line = self._next_line()
-        if line is None:
+        name = self._next_line()
+        if name is None:
             return None
-        jobs = self._by_queue[line]
-        _, contender = heapq.heappop(jobs)
-        while jobs:
-            # What others placed may have put it behind them.
+        line = self._by_queue[name]
+        contender = line.pop()
+        while line and self._may_have_moved:
             order = self._session.job_order(contender)
-            if order <= jobs[0][0]:
+            if order <= line.head[0]:
                 break
-            _, contender = heapq.heapreplace(jobs, (order, contender))
-        if not jobs:
-            del self._by_queue[line]
+            line.come_back(order, contender)
+            contender = line.pop()
+        if not line:
+            del self._by_queue[name]
         return contender
+
+    @property
+    def _may_have_moved(self) -> bool:
+        """Whether what others placed may have put a job behind them, or cost it some pods."""
+        return not self._orders_are_own or bool(self._session.trial.evicted)
 
     @property
     def nobody_waits(self) -> bool:
@@ -65,8 +112,8 @@ class Turns:
         """The job's queue has no more turns; who had wanted one."""
         if not self._apart:
             return []
-        jobs = self._by_queue.pop(contender.queue, [])
-        return [waiting for _, waiting in sorted(jobs)]
+        line = self._by_queue.pop(contender.queue, None)
+        return line.all() if line is not None else []
 
     def _line(self, contender: Contender) -> str:
         if contender.key in self._session.first:

@@ -234,6 +234,16 @@ class JobOrder(Protocol):
 
 
 @runtime_checkable
+class OwnOrder(Protocol):
+    """A job's place in this plugin's order changes only by what happens to that very job.
+
+    Then jobs that wait for their turn need not be asked again after every other job's turn.
+    """
+
+    order_is_own: bool
+
+
+@runtime_checkable
 class QueueOrder(Protocol):
     def queue_order(self, queue: QueueInfo) -> SortKey: ...
 

@@ -36,6 +36,7 @@ class Drf(JobShares):
     """Orders jobs; queues are none of its business."""
 
     name = NAME
+    order_is_own = True
 
     def job_order(self, contender: Contender) -> SortKey:
         return (self.share(contender.key),)

@@ -30,6 +30,7 @@ class Gang:
     """Holds jobs to their minimum."""
 
     name = NAME
+    order_is_own = True
 
     def __init__(self) -> None:
         self._session: Session | None = None

@@ -89,14 +89,14 @@ class Proportion(AccountKeeper):
         """The largest part of what it deserves that it has, of any resource."""
         known = self._shares.get(queue)
         if known is None:
-            deserved, held = self._sharing.deserved(queue), self.accounts.allocated(queue)
+            deserved, held = self._sharing.deserved(queue), self.accounts.held(queue)
             whole = {name: deserved.get(name, 0) for name in (*deserved, *held)}
             known = self._shares[queue] = dominant_share(held, whole)
         return known
 
     def overused(self, queue: QueueInfo) -> bool:
         """Whether it has all that it deserves, of everything."""
-        held = self.accounts.allocated(queue.name)
+        held = self.accounts.held(queue.name)
         deserved = self._sharing.deserved(queue.name)
         return all(units <= held.get(name, 0) for name, units in deserved.items())
 
@@ -121,7 +121,7 @@ class Proportion(AccountKeeper):
     def how_many(self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int) -> int:
         if not queue.is_open:
             return 0
-        held = self.accounts.allocated(queue.name)
+        held = self.accounts.held(queue.name)
         deserved = self._sharing.deserved(queue.name)
         return room_for(kind.request, want, held, deserved, otherwise=0)
 
@@ -129,7 +129,7 @@ class Proportion(AccountKeeper):
         if not queue.is_open:
             return misplaced_queue(f"queue {queue.name!r} is closed")
         entitlement = self.entitlement(queue.name)
-        held = self.accounts.allocated(queue.name)
+        held = self.accounts.held(queue.name)
         need, missing = needed(contender, kind)
         beyond = shortage(missing, held, entitlement.limit, otherwise=0)
         if beyond:

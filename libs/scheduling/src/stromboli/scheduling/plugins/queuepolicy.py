@@ -47,6 +47,7 @@ class QueuePolicy(JobShares):
     """Orders the jobs of each queue by that queue's rule."""
 
     name = NAME
+    order_is_own = True
 
     def __init__(self, waits_s: float | None) -> None:
         super().__init__()

@@ -31,6 +31,7 @@ class Sla:
     """Keeps deadlines."""
 
     name = NAME
+    order_is_own = True
 
     def __init__(self, waits_s: float | None) -> None:
         self._waits_s = waits_s

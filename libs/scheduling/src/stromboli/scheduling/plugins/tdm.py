@@ -40,6 +40,7 @@ class Tdm:
     """Zones with hours, and who may be there."""
 
     name = NAME
+    order_is_own = True
 
     def __init__(self, zones: Mapping[str, tuple[int, int]], evict_every_s: float) -> None:
         self._zones = zones
