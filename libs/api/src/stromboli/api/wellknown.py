@@ -72,6 +72,11 @@ NETWORK_BANDWIDTH_RATE: Final = "volcano.sh/network-bandwidth-rate"
 BATCH_CPU: Final = "kubernetes.io/batch-cpu"
 BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
 
+# What pods and queues say to single plugins of the scheduler.
+STRATEGY_SCORING_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
+STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
+NODEGROUP_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
+
 # Kubernetes' own.
 LAST_APPLIED_CONFIGURATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 

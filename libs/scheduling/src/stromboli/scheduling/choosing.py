@@ -111,7 +111,7 @@ class Choosing:
 
     def place(self, contender: Contender, tasks: Sequence[Task], *, pipelined: bool) -> int:
         """Place tasks of one class and role; the first ones get a place, returns how many."""
-        if self.neighbours.concern_any(tasks):
+        if self.neighbours.concern_any(tasks) or self._counts(contender):
             return self._place_one_by_one(contender, tasks, pipelined=pipelined)
         outlook = self.outlook(contender, tasks[0].kind)
         closeness = self._closeness(contender, tasks[0])
@@ -134,7 +134,7 @@ class Choosing:
             return False
         if self._within is not None and slot not in self._within:
             return False
-        if self.neighbours.concerns(task) and not self._tolerable(task)[slot]:
+        if self._matters(contender, task) and not self._tolerable(task)[slot]:
             return False
         slots = np.array([slot], dtype=np.int64)
         pipelined = later or not outlook.now[slot]
@@ -144,7 +144,15 @@ class Choosing:
     def admits(self, contender: Contender, task: Task) -> BoolPerNode:
         """Nodes that nothing but room can keep this pod from, as the trial stands."""
         feasible = self.outlook(contender, task.kind).feasible
-        return feasible & self._tolerable(task) if self.neighbours.concerns(task) else feasible
+        return feasible & self._tolerable(task) if self._matters(contender, task) else feasible
+
+    def _matters(self, contender: Contender, task: Task) -> bool:
+        """Whether what was placed so far can keep the pod from a node."""
+        return self.neighbours.concerns(task) or self._counts(contender)
+
+    def _counts(self, contender: Contender) -> bool:
+        asked = self._session.panel.counting
+        return bool(asked) and any(plugin.counts(contender) for plugin in asked)
 
     def _place_one_by_one(
         self, contender: Contender, tasks: Sequence[Task], *, pipelined: bool
@@ -156,7 +164,7 @@ class Choosing:
                 room &= self._is_within()
             if not room.any():
                 return number
-            if self.neighbours.concerns(task):
+            if self._matters(contender, task):
                 room &= self._tolerable(task)
                 if not room.any():
                     return number

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stromboli.api.resources import counts_in_thousandths, from_base_units
 from stromboli.scheduling.jobs import Job
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.pods import Task, TaskStatus
@@ -52,7 +53,7 @@ _NOT_READY_PHASE: Final = 2
 def resource(amounts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     known = dict(amounts)
     scalars = {
-        name: units if name == PODS else 1000 * units
+        name: units if name == PODS or counts_in_thousandths(name) else 1000 * units
         for name, units in known.items()
         if name not in {CPU, MEMORY}
     }
@@ -173,7 +174,7 @@ def queue_info(queue: QueueInfo) -> dict[str, Any]:
 
 
 def _quantities(amounts: Amounts) -> Mapping[str, str]:
-    return {name: f"{units}m" if name == CPU else str(units) for name, units in amounts}
+    return {name: str(from_base_units(name, units)) for name, units in amounts}
 
 
 # What is answered.

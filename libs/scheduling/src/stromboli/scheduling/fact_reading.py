@@ -96,7 +96,7 @@ class FactReader:
 
     def _class_of(self, pod: SlimPod, notes: Notes, packed: _Packed) -> TaskClass | BadFact:
         spec, metadata = pod.spec, pod.metadata
-        key: object = (spec.class_parts, notes.is_revocable, claims_of(pod))
+        key: object = (spec.class_parts, notes.is_revocable, notes.strategy, claims_of(pod))
         if spec.is_sociable:
             # Terms may speak of the pod's own namespace and labels.
             key = (key, metadata.namespace, tuple(metadata.labels.items()))

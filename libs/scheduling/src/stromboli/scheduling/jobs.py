@@ -174,7 +174,9 @@ class Job:
     @property
     def is_preemptable(self) -> bool:
         """Whether it says of itself that it can be sent away."""
-        return self.annotations.get(PREEMPTABLE, "").lower() == "true"
+        labels = self.pod_group.metadata.labels if self.pod_group else {}
+        said = self.annotations.get(PREEMPTABLE) or labels.get(PREEMPTABLE, "")
+        return said.lower() == "true"
 
     @property
     def is_tied_to_network(self) -> bool:

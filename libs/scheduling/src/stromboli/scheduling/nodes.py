@@ -12,11 +12,20 @@ from typing import Final
 import numpy as np
 
 from stromboli.api.core import Node, Taint
+from stromboli.api.wellknown import (
+    OFFLINE_JOB_EVICTING,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_CPU,
+    OVERSUBSCRIPTION_MEMORY,
+)
 from stromboli.scheduling.resources import (
+    CPU,
+    MEMORY,
     Amounts,
     IntMatrix,
     IntVector,
     ResourceIndex,
+    added,
     amounts_of,
     tallied,
 )
@@ -65,7 +74,26 @@ def read_node(node: Node) -> tuple[NodeFacts, Amounts]:
             if "@" not in name
         ),
     )
-    return facts, amounts_of(f"node {metadata.name}", node.status.allocatable)
+    what = f"node {metadata.name}"
+    offered = amounts_of(what, node.status.allocatable)
+    return facts, added((offered, _lent_twice(what, node)))
+
+
+def _lent_twice(what: str, node: Node) -> Amounts:
+    """What a node's agent says can be used although others have asked for it."""
+    labels, said = node.metadata.labels, node.metadata.annotations
+    if labels.get(OVERSUBSCRIPTION) != "true" or labels.get(OFFLINE_JOB_EVICTING) == "true":
+        return ()
+    named = ((CPU, OVERSUBSCRIPTION_CPU), (MEMORY, OVERSUBSCRIPTION_MEMORY))
+    return amounts_of(
+        f"{what}: oversubscription",
+        {name: _milli(name, said[key]) for name, key in named if said.get(key)},
+    )
+
+
+def _milli(resource: str, text: str) -> str:
+    """The agent writes plain numbers: thousandths of a cpu, bytes of memory."""
+    return f"{text}m" if resource == CPU and text.isdecimal() else text
 
 
 class NodeTable:

@@ -17,6 +17,7 @@ from stromboli.scheduling.resources import (
     Amounts,
     BoolPerNode,
     FloatPerNode,
+    IntMatrix,
     IntVector,
     tallied,
 )
@@ -90,12 +91,20 @@ class Outlook:
 
     def _compute(self, slots: IntVector) -> None:
         trial, feasible = self._session.trial, self.feasible[slots]
-        self._now[slots] = capacities(trial.idle[:, slots], self.vector, feasible)
+        self._now[slots] = self._room(trial.idle[:, slots], feasible)
         if self._session.waits_possible:
-            later = capacities(trial.future[:, slots], self.vector, feasible)
+            later = self._room(trial.future[:, slots], feasible)
             self._later[slots] = later
             self._now[slots] = np.minimum(self._now[slots], later)
         self._first[slots] = self.score(slots, np.zeros(len(slots), dtype=np.int64))
+
+    def _room(self, free: IntMatrix, feasible: BoolPerNode) -> IntVector:
+        room = capacities(free, self.vector, feasible)
+        for plugin in self._session.panel.room_limits:
+            most = plugin.room_for(self.kind, self._session.nodes.resources, free)
+            if most is not None:
+                room = np.minimum(room, most)
+        return room
 
     # Choices.
 
@@ -142,7 +151,7 @@ class Outlook:
 class _Imagined:
     """Some nodes with some more pods of one class on them; several plugins ask the same of it."""
 
-    __slots__ = ("_extra", "_offered", "_session", "_used", "_vector", "request", "slots")
+    __slots__ = ("_extra", "_offered", "_session", "_used", "_vector", "kind", "request", "slots")
 
     def __init__(
         self,
@@ -152,6 +161,7 @@ class _Imagined:
         slots: IntVector,
         extra: IntVector,
     ) -> None:
+        self.kind = kind
         self.request: Amounts = kind.request
         self._session = session
         self._vector = vector

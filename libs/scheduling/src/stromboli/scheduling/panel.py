@@ -19,6 +19,7 @@ from stromboli.scheduling.plugins.api import (
     Company,
     CompanyScore,
     Connecting,
+    Counting,
     DomainGradient,
     DomainOrder,
     Enqueueable,
@@ -49,6 +50,7 @@ from stromboli.scheduling.plugins.api import (
     QueueRoom,
     Reclaimable,
     Refusal,
+    RoomLimit,
     Score,
     SortKey,
     TaskOrder,
@@ -76,6 +78,8 @@ FLAGS: Final[dict[type, str]] = {
     PreFilter: "enablePredicate",
     Filter: "enablePredicate",
     LastFilter: "enablePredicate",
+    RoomLimit: "enablePredicate",
+    Counting: "enablePredicate",
     QueueFilter: "enablePredicate",
     Company: "enablePredicate",
     Score: "enableNodeOrder",
@@ -124,6 +128,8 @@ class Panel:
     victim_queue_order: list[VictimQueueOrder] = field(init=False)
     filters: list[Filter] = field(init=False)
     last_filters: list[LastFilter] = field(init=False)
+    room_limits: list[RoomLimit] = field(init=False)
+    counting: list[Counting] = field(init=False)
     pre_filters: list[PreFilter] = field(init=False)
     scores: list[Score] = field(init=False)
     queue_filters: list[QueueFilter] = field(init=False)
@@ -163,6 +169,8 @@ class Panel:
         self.victim_queue_order = self._all(VictimQueueOrder)
         self.filters = self._all(Filter)
         self.last_filters = self._all(LastFilter)
+        self.room_limits = self._all(RoomLimit)
+        self.counting = self._all(Counting)
         self.pre_filters = self._all(PreFilter)
         self.scores = self._all(Score)
         self.queue_filters = self._all(QueueFilter)

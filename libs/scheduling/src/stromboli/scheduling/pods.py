@@ -26,6 +26,8 @@ from stromboli.api.wellknown import (
     GROUP_NAME,
     PREEMPTABLE,
     REVOCABLE_ZONE,
+    STRATEGY_SCORING_TYPE,
+    STRATEGY_WEIGHT,
     TASK_PRIORITY,
     TASK_SPEC,
     VOLCANO_GROUP_NAME,
@@ -105,6 +107,8 @@ class TaskClass(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """What it asks of its neighbours; then it is placed one pod at a time."""
     claims: tuple[Claim, ...] = ()
     """Volumes that it needs; then too."""
+    strategy: tuple[str, str] = ("", "")
+    """What it says of how its nodes are scored (`resource-strategy-fit`), as it is written."""
 
     @property
     def is_best_effort(self) -> bool:
@@ -185,6 +189,7 @@ class Notes(msgspec.Struct, frozen=True, gc=False):
     preemptable: str
     priority: int | None
     is_revocable: bool
+    strategy: tuple[str, str]
 
 
 def read_notes(annotations: dict[str, str]) -> Notes:
@@ -198,6 +203,7 @@ def read_notes(annotations: dict[str, str]) -> Notes:
         preemptable=preemptable,
         priority=int(stated) if is_number else None,
         is_revocable=(annotations.get(REVOCABLE_ZONE) == "*" or preemptable.lower() == "true"),
+        strategy=(annotations.get(STRATEGY_SCORING_TYPE, ""), annotations.get(STRATEGY_WEIGHT, "")),
     )
 
 
@@ -266,6 +272,7 @@ def class_of(pod: Pod) -> TaskClass:
     """Known by the bytes of what it is made from. Raises BadFact, as `read_task` does."""
     spec, metadata = pod.spec, pod.metadata
     is_sociable = spec.affinity is not None or bool(spec.topology_spread_constraints)
+    notes = read_notes(metadata.annotations)
     key = _ENCODER.encode(
         (
             spec.containers,
@@ -276,7 +283,8 @@ def class_of(pod: Pod) -> TaskClass:
             spec.topology_spread_constraints,
             spec.overhead,
             spec.resources,
-            read_notes(metadata.annotations).is_revocable,
+            notes.is_revocable,
+            notes.strategy,
             claims_of(pod) if spec.volumes else None,
             # Terms may speak of the pod's own namespace and labels.
             (metadata.namespace, metadata.labels) if is_sociable else None,
@@ -298,6 +306,7 @@ _MOST_CLASSES: Final = 1 << 14
 def _read_class(pod: Pod) -> TaskClass:
     spec = pod.spec
     affinity = spec.affinity.node_affinity if spec.affinity else None
+    notes = read_notes(pod.metadata.annotations)
     return TaskClass(
         request=_request(pod),
         node_selector=tuple(sorted(spec.node_selector.items())),
@@ -309,9 +318,10 @@ def _read_class(pod: Pod) -> TaskClass:
             affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         ),
         images=tuple(container.image for container in spec.containers if container.image),
-        is_revocable=read_notes(pod.metadata.annotations).is_revocable,
+        is_revocable=notes.is_revocable,
         social=read_social(pod),
         claims=claims_of(pod),
+        strategy=notes.strategy,
     )
 
 

@@ -20,7 +20,9 @@ from stromboli.scheduling.resources import (
     Amounts,
     BoolPerNode,
     FloatPerNode,
+    IntMatrix,
     IntVector,
+    ResourceIndex,
     added,
 )
 
@@ -40,6 +42,7 @@ __all__ = [
     "Company",
     "CompanyScore",
     "Connecting",
+    "Counting",
     "DomainGradient",
     "DomainOrder",
     "Enqueueable",
@@ -71,6 +74,7 @@ __all__ = [
     "QueueRoom",
     "Reclaimable",
     "Refusal",
+    "RoomLimit",
     "Score",
     "SortKey",
     "TaskOrder",
@@ -150,6 +154,11 @@ class NodeState(Protocol):
     @property
     def slots(self) -> IntVector:
         """Which nodes; one may be there several times, as it would be after so many pods."""
+        ...
+
+    @property
+    def kind(self) -> TaskClass:
+        """Whose pods are about to be placed."""
         ...
 
     @property
@@ -426,6 +435,24 @@ class LastFilter(Protocol):
     def last_verdict(
         self, contender: Contender, kind: TaskClass, nodes: NodeTable, left: BoolPerNode
     ) -> Verdict | None: ...
+
+
+@runtime_checkable
+class RoomLimit(Protocol):
+    """How many pods of a class nodes can take, where that is less than they have room for."""
+
+    def room_for(
+        self, kind: TaskClass, resources: ResourceIndex, free: IntMatrix
+    ) -> IntVector | None:
+        """`free` has a column for each node; None where there is nothing to say."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """Whether each pod of a job changes what `Company` says of the next, so that all are asked."""
+
+    def counts(self, contender: Contender) -> bool: ...
 
 
 @runtime_checkable
