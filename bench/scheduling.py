@@ -22,6 +22,7 @@ from stromboli.api.core import Toleration
 from stromboli.api.kinds import kind_of
 from stromboli.api.meta import KubeObject
 from stromboli.api.projections import encode_projection
+from stromboli.api.scheduling import NetworkTopologySpec
 from stromboli.contracts import codec
 from stromboli.contracts.facts import ObjectSeen
 from stromboli.contracts.intents import BindGang
@@ -30,7 +31,7 @@ from stromboli.runtime.collecting import collect_rarely
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.fact_reading import FactReader
-from stromboli.testkit.scheduling_objects import node, pod, pod_group, queue
+from stromboli.testkit.scheduling_objects import hyper_node, node, pod, pod_group, queue
 
 __all__ = ["NAME", "QUESTION", "measure"]
 
@@ -45,7 +46,7 @@ _TOLERATED: Final = tuple(
 _READ: Final = FactReader(SchedulingConf().scheduler_names)
 _PORTION: Final = 500
 _OFF: Final = {"enablePreemptable": False}
-_CONFS: Final = {
+_CONFS: Final[dict[str, SchedulingConf]] = {
     "helm": SchedulingConf(
         actions=("enqueue", "allocate", "backfill"),
         tiers=(
@@ -75,6 +76,17 @@ _CONFS: Final = {
     ),
 }
 
+_CONFS["topology"] = msgspec.structs.replace(
+    _CONFS["helm"],
+    tiers=(
+        _CONFS["helm"].tiers[0],
+        (*_CONFS["helm"].tiers[1], PluginConf("network-topology-aware")),
+    ),
+)
+_RACK: Final = 10
+_SPINE: Final = 100
+"""Nodes in one; with `topology` there are racks, spines of racks, and one core of all spines."""
+
 
 class Gangs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
@@ -84,6 +96,8 @@ class Gangs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     mixed: bool = False
     """A third of the jobs each with a node selector, a toleration, or neither."""
     conf: str = "helm"
+    tier: int = 0
+    """Each job must stand within this tier of the network."""
 
 
 class GrowthBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,7 +251,8 @@ def _session(workload: Workload) -> Table:
 
 def _core(gangs: Gangs, nodes: int) -> SchedulerCore:
     core = SchedulerCore(_CONFS[gangs.conf])
-    _tell(core, map(_packed, (*_nodes(nodes), *_queues(gangs))))
+    network = _network(nodes) if gangs.conf == "topology" else ()
+    _tell(core, map(_packed, (*_nodes(nodes), *network, *_queues(gangs))))
     core.handle(Ready(), now=_NOW)
     _settle(core)
     return core
@@ -273,6 +288,18 @@ def _nodes(number: int) -> Iterator[KubeObject]:
         yield node(f"node-{index:05}", cpu="64", memory="256Gi", labels=labels)
 
 
+def _network(nodes: int) -> Iterator[KubeObject]:
+    racks, spines = range(nodes // _RACK), range(nodes // _SPINE)
+    for rack in racks:
+        first = rack * _RACK
+        inside = [f"node-{index:05}" for index in range(first, first + _RACK)]
+        yield hyper_node(f"rack-{rack}", 1, nodes=inside)
+    for spine in spines:
+        below = [rack for rack in racks if rack * _RACK // _SPINE == spine]
+        yield hyper_node(f"spine-{spine}", 2, parts=[f"rack-{rack}" for rack in below])
+    yield hyper_node("core", 3, parts=[f"spine-{spine}" for spine in spines])
+
+
 def _queues(gangs: Gangs) -> Iterator[KubeObject]:
     yield queue("root")
     yield queue("default")
@@ -292,11 +319,17 @@ def _gangs(gangs: Gangs) -> Iterator[KubeObject]:
             more["node_selector"] = {"disk": "ssd"}
         elif gangs.mixed and number % 3 == 2:
             more["tolerations"] = (Toleration(key="gpu", operator="Exists"), *_TOLERATED)
-        yield from _gang(f"job-{number:05}", gangs.size, names[number % len(names)], **more)
+        name, in_queue = f"job-{number:05}", names[number % len(names)]
+        yield from _gang(name, gangs.size, in_queue, tier=gangs.tier, **more)
 
 
-def _gang(name: str, size: int, in_queue: str, cpu: str = "1", **more: Any) -> Iterator[KubeObject]:
-    yield pod_group(name, min_member=size, phase="Inqueue", in_queue=in_queue)
+def _gang(
+    name: str, size: int, in_queue: str, *, cpu: str = "1", tier: int = 0, **more: Any
+) -> Iterator[KubeObject]:
+    close = NetworkTopologySpec(mode="hard", highest_tier_allowed=tier) if tier else None
+    yield pod_group(
+        name, min_member=size, phase="Inqueue", in_queue=in_queue, network_topology=close
+    )
     options: dict[str, Any] = {"tolerations": _TOLERATED, **more}
     for index in range(size):
         yield pod(
