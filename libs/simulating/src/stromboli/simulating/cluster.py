@@ -50,7 +50,7 @@ class Cluster:
         self._scheduler_name = names[0]
         self._store = Store(start)
         self._admission = Admission(self._store, names)
-        self._gateway = Gateway(self._store, admit=self._admitted)
+        self._gateway = Gateway(self._store, admit=self.admitted)
         self._kubelets = Kubelets(self._store, runs_for)
         self.core = SchedulerCore(conf)
         controllers = LifecycleCore(
@@ -127,13 +127,14 @@ class Cluster:
         if place in self._store.objects:
             self._store.put(completed(item, self._store, self._scheduler_name))
         else:
-            self._store.put(self._admitted(item))
+            self._store.put(self.admitted(item))
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Somebody deletes it: with it goes what it owns, and pods end in their own time."""
         self._store.end((kind, namespace, name))
 
-    def _admitted(self, item: KubeObject) -> KubeObject:
+    def admitted(self, item: KubeObject) -> KubeObject:
+        """What admission makes of an object; it is not put. Raises RefusedObject."""
         return completed(self._admission.admitted(item), self._store, self._scheduler_name)
 
     def unusable(self) -> dict[Place, str]:

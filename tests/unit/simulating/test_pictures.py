@@ -1,0 +1,73 @@
+"""Pictures of a run: in every format, the same each time, and a clear word where none can be."""
+
+import importlib.util
+
+import pytest
+
+from stromboli.simulating.cluster import Cluster
+from stromboli.simulating.figures import figures_of
+from stromboli.simulating.plotting import CannotPlot, check_format, picture
+from stromboli.simulating.running import Run, run_trace
+from stromboli.simulating.trace_file import TraceText, read_traces
+
+TRACE = """
+nodes: [{name: n, cpu: 4}]
+queues: [{name: blue}, {name: orange}]
+jobs:
+  - {name: b, queue: blue, count: 4, every: 20, duration: 60, replicas: 2, requests: {cpu: 1}}
+  - {name: o, queue: orange, count: 4, every: 25, duration: 60, requests: {cpu: 2}}
+  - {name: never, queue: orange, duration: 1, requests: {cpu: 9}}
+"""
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    cluster = Cluster(runs_for=lambda _: None)
+    trace = read_traces([TraceText("trace.yaml", TRACE)], cluster.objects.values())
+    return run_trace(trace, cluster)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
+)
+def test_the_ending_says_the_format_and_the_same_run_gives_the_same_bytes(
+    run: Run, name: str, begins: bytes
+):
+    first, second = (picture(run, figures_of(run), file_name=name, title="t") for _ in range(2))
+
+    assert first.startswith(begins)
+    assert first == second
+
+
+def test_it_names_the_queues_the_axes_and_who_never_started(run: Run):
+    # As text and not as outlines, so that the words can be found.
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        drawn = picture(run, figures_of(run), file_name="a.svg", title="my trace").decode()
+
+    for words in (
+        "my trace",
+        "blue",
+        "orange",
+        "capacity",
+        "cpu in use (cores)",
+        "wait (seconds)",
+        "1 never started",
+        "virtual time since the first job (minutes)",
+    ):
+        assert words in drawn
+
+
+def test_another_ending_is_refused_before_anything_runs():
+    with pytest.raises(CannotPlot, match=r"expected one of \.png, \.svg, \.pdf"):
+        check_format("picture.gif")
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    def without(name: str) -> object:
+        return None if name == "matplotlib" else object()
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    with pytest.raises(CannotPlot, match=r"pip install 'stromboli-simulating\[plot\]'"):
+        check_format("picture.png")
