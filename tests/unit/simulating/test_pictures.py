@@ -6,9 +6,10 @@ import pytest
 
 from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.figures import figures_of
+from stromboli.simulating.manifests import Source
 from stromboli.simulating.plotting import CannotPlot, check_format, picture
 from stromboli.simulating.running import Run, run_trace
-from stromboli.simulating.trace_file import TraceText, read_traces
+from stromboli.simulating.trace_file import read_traces
 
 TRACE = """
 nodes: [{name: n, cpu: 4}]
@@ -23,7 +24,7 @@ jobs:
 @pytest.fixture(scope="module")
 def run() -> Run:
     cluster = Cluster(runs_for=lambda _: None)
-    trace = read_traces([TraceText("trace.yaml", TRACE)], cluster.objects.values())
+    trace = read_traces([Source("trace.yaml", TRACE)], cluster.objects.values())
     return run_trace(trace, cluster)
 
 

@@ -7,15 +7,16 @@ from stromboli.api.core import Node, PriorityClass
 from stromboli.api.meta import KubeObject
 from stromboli.api.scheduling import Queue
 from stromboli.api.wellknown import RUN_SECONDS
+from stromboli.simulating.manifests import Source
 from stromboli.simulating.trace import BadTrace, Trace
-from stromboli.simulating.trace_file import TraceText, read_traces
+from stromboli.simulating.trace_file import read_traces
 from stromboli.testkit.scheduling_objects import node
 
 NODES = "nodes: [{name: n, count: 2, cpu: 4, memory: 8Gi}]\n"
 
 
 def read(text: str, name: str = "trace.yaml", *others: KubeObject) -> Trace:
-    return read_traces([TraceText(name, text)], others)
+    return read_traces([Source(name, text)], others)
 
 
 def problems(text: str, name: str = "trace.yaml") -> list[str]:
@@ -145,7 +146,7 @@ def test_a_table_from_elsewhere_and_a_cluster_make_one_trace():
         "\n"
         '2030-01-31T08:00:00Z;60;"first";;500m;;\n'
     )
-    trace = read_traces([TraceText("cluster.yaml", NODES), TraceText("jobs.csv", table)])
+    trace = read_traces([Source("cluster.yaml", NODES), Source("jobs.csv", table)])
 
     assert [(a.at_s, a.job.metadata.name, a.line) for a in trace.arrivals] == [
         (0, "first", 4),

@@ -11,8 +11,9 @@ from stromboli.api.meta import KubeObject
 from stromboli.scheduling.conf_file import DEFAULT_CONF_FILE, read_conf
 from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.figures import figures_of
+from stromboli.simulating.manifests import Source
 from stromboli.simulating.running import Run, run_trace
-from stromboli.simulating.trace_file import TraceText, read_traces
+from stromboli.simulating.trace_file import read_traces
 
 CPUS = 4
 EVICTING = """
@@ -79,7 +80,7 @@ class Witness:
 def run(trace: dict[str, Any], conf: str) -> Run:
     cluster = Cluster(read_conf(conf), runs_for=lambda _: None)
     text = msgspec.json.encode(trace).decode()
-    read = read_traces([TraceText("trace.json", text)], cluster.objects.values())
+    read = read_traces([Source("trace.json", text)], cluster.objects.values())
     Witness(cluster)
     return run_trace(read, cluster)
 

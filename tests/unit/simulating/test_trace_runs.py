@@ -8,9 +8,10 @@ from stromboli.api.batch import JobPhase
 from stromboli.scheduling.conf_file import DEFAULT_CONF_FILE, read_conf
 from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.figures import figures_of
+from stromboli.simulating.manifests import Source
 from stromboli.simulating.running import Run, run_trace
 from stromboli.simulating.trace import BadTrace
-from stromboli.simulating.trace_file import TraceText, read_traces
+from stromboli.simulating.trace_file import read_traces
 from stromboli.simulating.trace_report import Figures
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "traces"
@@ -24,7 +25,7 @@ tiers:
 
 def run(text: str, conf: str = DEFAULT_CONF_FILE, *, until_s: float = float("inf")) -> Run:
     cluster = Cluster(read_conf(conf), runs_for=lambda _: None)
-    trace = read_traces([TraceText("trace.yaml", text)], cluster.objects.values())
+    trace = read_traces([Source("trace.yaml", text)], cluster.objects.values())
     return run_trace(trace, cluster, until_s=until_s)
 
 
@@ -86,7 +87,7 @@ def test_without_gangs_they_deadlock_and_the_report_says_so():
     assert found.in_vain.pods_at_end == 12
     assert found.remarks[0].startswith("deadlock: 5 jobs hold 12 pods on nodes")
     assert all(0 < job.pods_on_nodes < job.minimum == 6 for job in found.unfinished)
-    assert all("ClusterFull" in job.why for job in found.unfinished)
+    assert all("1 cpu" in job.why or "short of 4 cpu" in job.why for job in found.unfinished)
 
 
 def test_with_a_reservation_a_large_job_starts_earlier_and_small_ones_hardly_later():

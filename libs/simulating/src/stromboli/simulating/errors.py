@@ -2,6 +2,8 @@
 
 SimulationError
 ├── BadInput          a file can not be read as objects; says where
+├── BadTrace          everything that is wrong with a trace (`trace`)
+├── CannotPlot        there is no way to draw the picture (`plotting`)
 ├── RefusedObject     admission would not let the object in
 └── NeverSettles      the cluster goes round in circles without any time passing
 """

@@ -18,6 +18,7 @@ from stromboli.api.meta import KubeObject
 from stromboli.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
 from stromboli.simulating.entries import Entry, Moment, Problems
 from stromboli.simulating.located import Located, NotYaml, located
+from stromboli.simulating.manifests import Source
 from stromboli.simulating.trace import Arrival, BadTrace, Standing, Trace
 from stromboli.simulating.trace_entries import (
     JOB_FIELDS,
@@ -30,7 +31,7 @@ from stromboli.simulating.trace_entries import (
     queue_of,
 )
 
-__all__ = ["TraceText", "read_traces"]
+__all__ = ["read_traces"]
 
 _SECTIONS: Final = ("nodes", "queues", "priorities", "jobs")
 _COLUMNS: Final = (
@@ -42,14 +43,6 @@ _REMARK: Final = "_"
 _ALWAYS_THERE: Final = frozenset({DEFAULT_QUEUE, ROOT_QUEUE})
 """Queues that every cluster has; a trace may say what they are like."""
 _SYSTEM_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
-
-
-@dataclass(frozen=True, slots=True)
-class TraceText:
-    """The content of a file, and what to call it."""
-
-    name: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,7 @@ class _Reading:
     submissions: list[_Submission] = field(default_factory=list[_Submission])
 
 
-def read_traces(files: Iterable[TraceText], others: Iterable[KubeObject] = ()) -> Trace:
+def read_traces(files: Iterable[Source], others: Iterable[KubeObject] = ()) -> Trace:
     """All files as one trace; `others` are objects that are there besides. Raises BadTrace."""
     reading = _Reading()
     named: list[str] = []
@@ -86,7 +79,7 @@ def read_traces(files: Iterable[TraceText], others: Iterable[KubeObject] = ()) -
     return Trace(objects=tuple(reading.objects), arrivals=_arrivals(reading.submissions))
 
 
-def _read_document(file: TraceText, reading: _Reading) -> None:
+def _read_document(file: Source, reading: _Reading) -> None:
     try:
         document = located(file.text, is_json=file.name.lower().endswith(".json"))
     except NotYaml as fault:
@@ -135,7 +128,7 @@ def _read_job(entry: Entry, otherwise: str, reading: _Reading) -> None:
 # Tables.
 
 
-def _read_table(file: TraceText, reading: _Reading) -> None:
+def _read_table(file: Source, reading: _Reading) -> None:
     lines = io.StringIO(file.text.removeprefix("\ufeff"), newline="")
     header_line = lines.readline()
     if not header_line.strip():

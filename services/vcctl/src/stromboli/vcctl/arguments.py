@@ -8,6 +8,8 @@ beginnings. A wrong line ends with the command's usage and a `Failed to …` sen
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from typing import Any, Final, NoReturn
 
+from stromboli.api.durations import SECOND, parse_duration
+from stromboli.api.errors import DurationError
 from stromboli.contracts.permissions import OPERATOR
 from stromboli.runtime.bus.connection import BusSettings
 from stromboli.vcctl import bus_tail, jobs, queues
@@ -65,6 +67,8 @@ def parse(argv: list[str] | None) -> Namespace:
         # Left to argparse, this would be an error of `vcctl`, which has hardly any flags.
         advice = f"Try `{options.path} --help`."
         raise BadLine(options.path, f"unknown flag or argument: {' '.join(unknown)}\n\n{advice}")
+    if options.path == SIMULATE:
+        _check_simulate(options)
     return options
 
 
@@ -197,6 +201,8 @@ def _add_simulate(groups: Any) -> None:
         "vcctl simulate -f cluster.yaml -f job.yaml",
         "vcctl simulate -f cluster/ --conf volcano-scheduler.conf -o json",
         "kubectl get nodes,queues,podgroups,pods -A -o json | vcctl simulate -f - -f job.yaml",
+        "vcctl simulate --trace examples/traces/mixed-day.yaml --plot day.png",
+        "vcctl simulate -f cluster.yaml --trace jobs.csv -o json",
     )
     simulate.set_defaults(needs="simulation")
     simulate.description = _SIMULATE
@@ -205,7 +211,7 @@ def _add_simulate(groups: Any) -> None:
         *("-f", "--filename"),
         action="extend",
         nargs="+",
-        required=True,
+        default=[],
         metavar="FILE",
         help="objects as YAML or JSON: files, folders, or - for standard input; may be repeated",
     )
@@ -229,12 +235,54 @@ def _add_simulate(groups: Any) -> None:
         metavar="N",
         help="so many cycles of the scheduler and nothing after them: evicted pods are still there",
     )
+    _add_trace(simulate)
     add(
         *("-o", "--output"),
         choices=("table", "json", "yaml"),
         default="table",
         help="how to print the result (default: %(default)s)",
     )
+
+
+def _add_trace(simulate: ArgumentParser) -> None:
+    trace = simulate.add_argument_group("a trace on virtual time")
+    trace.add_argument(
+        "--trace",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="jobs that come and end: YAML or JSON, or CSV with a header; several files add up",
+    )
+    trace.add_argument(
+        "--plot",
+        default="",
+        metavar="FILE",
+        help="draw who had how much of the cluster, and who waited: .png, .svg or .pdf",
+    )
+    trace.add_argument(
+        "--until",
+        type=_time,
+        metavar="TIME",
+        help="stop after so much virtual time, such as 36h (default: when all jobs are over)",
+    )
+
+
+def _check_simulate(options: Namespace) -> None:
+    if not options.filename and not options.trace:
+        raise BadLine(SIMULATE, "name a file with objects (-f) or a trace (--trace)")
+    for flag in ("plot", "until"):
+        if getattr(options, flag) and not options.trace:
+            raise BadLine(SIMULATE, f"--{flag} goes with --trace, which is not there")
+    if options.trace and options.cycles is not None:
+        raise BadLine(SIMULATE, "--cycles does not go with --trace: a trace says when it ends")
+
+
+def _time(text: str) -> float:
+    try:
+        return parse_duration(text) / SECOND
+    except DurationError as fault:
+        raise ArgumentTypeError(str(fault)) from fault
 
 
 def _at_least_one(text: str) -> int:

@@ -1,8 +1,6 @@
 """What came of a simulation, for people: tables that line up, and say so when they are empty.
 
-What is long is folded: pods that differ only in their number share a line, and after some lines
-the rest is only counted. On a terminal there are colours and lines fit its width; into a file
-or a pipe goes plain text, one row per line.
+What is long is folded: pods that differ only in their number share a line.
 """
 
 import re
@@ -10,55 +8,39 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+
+from stromboli.vcctl.tables import MOST_LINES, count, section, stdout
 
 __all__ = ["print_tables"]
 
-_MOST_LINES: Final = 24
 _MOST_NODES: Final = 4
-_PLAIN_WIDTH: Final = 1_000
-"""Of a line that nobody looks at on a terminal: nothing is broken."""
-
 _NUMBER: Final = re.compile(r"-(\d+)$")
-_PHASES: Final[Mapping[str, str]] = {
-    "Running": "green",
-    "Completed": "green",
-    "Inqueue": "yellow",
-    "Pending": "yellow",
-    "Unknown": "red",
-}
 
 
 def print_tables(outcome: Mapping[str, Any], console: Console | None = None) -> None:
-    console = console or _console()
+    console = console or stdout()
     explanations: Mapping[str, Any] = outcome["explanations"]
     console.print(Text(_summary(outcome), style="bold"))
-    _section(console, "Placed", ("Pods", "Nodes"), _placed(outcome["binds"]), "no pod")
-    _section(
+    section(console, "Placed", ("Pods", "Nodes"), _placed(outcome["binds"]), "no pod")
+    section(
         *(console, "Waiting for pods that are ending", ("Pods", "Nodes")),
         *(_placed(outcome["pipelined"]), "no pod"),
     )
-    _section(console, "Evicted", ("Pods",), _evicted(outcome["evictions"]), "no pod")
-    _section(
+    section(console, "Evicted", ("Pods",), _evicted(outcome["evictions"]), "no pod")
+    section(
         *(console, "PodGroups", ("PodGroup", "Phase", "Reason")),
         *(_groups(outcome["podgroups"]), "none"),
     )
-    _section(
+    section(
         *(console, "Queues", ("Queue", "State", "Weight", "Share", *_QUEUE_AMOUNTS)),
         *(_queues(outcome["queues"]), "none"),
     )
-    _section(
+    section(
         *(console, "Why jobs wait", ("PodGroup", "Code", "Why", "It goes on when", "Ahead")),
         *(_reasons(explanations), "no job waits"),
     )
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
 def _summary(outcome: Mapping[str, Any]) -> str:
@@ -66,50 +48,22 @@ def _summary(outcome: Mapping[str, Any]) -> str:
     phases = Counter(group["phase"] for group in groups.values())
     told = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
     parts = [
-        f"{_count(len(outcome['binds']), 'pod')} placed",
-        f"{_count(len(outcome['pipelined']), 'pod')} waiting for room",
-        f"{_count(len(outcome['evictions']), 'pod')} evicted",
-        f"{_count(len(groups), 'PodGroup')}" + (f": {told}" if told else ""),
+        f"{count(len(outcome['binds']), 'pod')} placed",
+        f"{count(len(outcome['pipelined']), 'pod')} waiting for room",
+        f"{count(len(outcome['evictions']), 'pod')} evicted",
+        f"{count(len(groups), 'PodGroup')}" + (f": {told}" if told else ""),
     ]
     return "; ".join(parts)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _section(
-    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], none: str
-) -> None:
-    console.print()
-    if not rows:
-        console.print(Text(f"{title}: {none}", style="dim"))
-        return
-    console.print(Text(title, style="bold"))
-    is_terminal = console.is_terminal
-    table = Table(box=SIMPLE_HEAD if is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=not is_terminal)
-    for row in rows[:_MOST_LINES]:
-        table.add_row(*(_cell(text) for text in row))
-    console.print(table)
-    if len(rows) > _MOST_LINES:
-        left = len(rows) - _MOST_LINES
-        console.print(Text(f"… and {_count(left, 'line')} more: -o json shows all", style="dim"))
-
-
-def _cell(text: str) -> Text:
-    return Text(text, style=_PHASES.get(text, ""))
-
-
 def _placed(places: Mapping[str, str]) -> list[tuple[str, str]]:
-    if len(places) <= _MOST_LINES:
+    if len(places) <= MOST_LINES:
         return list(places.items())
     return [(name, _nodes(places[pod] for pod in pods)) for name, pods in _alike(places)]
 
 
 def _evicted(pods: Sequence[str]) -> list[tuple[str]]:
-    if len(pods) <= _MOST_LINES:
+    if len(pods) <= MOST_LINES:
         return [(pod,) for pod in pods]
     return [(name,) for name, _ in _alike(pods)]
 

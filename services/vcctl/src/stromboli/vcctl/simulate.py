@@ -5,7 +5,7 @@ Reads the files, prints the result. Nothing here needs a cluster or a bus.
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +13,16 @@ import msgspec
 import yaml
 
 from stromboli.runtime.collecting import collect_rarely
+from stromboli.scheduling.conf import SchedulingConf
 from stromboli.simulating.conf_text import conf_from
 from stromboli.simulating.manifests import Source
 from stromboli.simulating.outcome import outcome_of
+from stromboli.simulating.plotting import check_format
 from stromboli.simulating.simulate import load, run_cycles, run_until_idle
 from stromboli.vcctl.errors import UnusableFile
 from stromboli.vcctl.outcome_tables import print_tables
+from stromboli.vcctl.simulate_trace import simulate_trace
+from stromboli.vcctl.trace_tables import print_figures
 
 __all__ = ["run"]
 
@@ -31,6 +35,9 @@ def run(options: Namespace) -> None:
     """Print what comes of it; raises SimulationError or UnusableFile for bad input."""
     collect_rarely()
     conf = conf_from(_file(Path(options.conf))) if options.conf else None
+    if options.trace:
+        _run_trace(options, conf)
+        return
     cluster, warnings = load(_sources(options.filename), conf)
     _warn(*warnings)
     if options.cycles is None:
@@ -39,17 +46,27 @@ def run(options: Namespace) -> None:
             _warn(f"gave up waiting for the cluster to come to rest: {given_up}")
     else:
         run_cycles(cluster, options.cycles)
-    _show(outcome_of(cluster), options.output)
+    outcome = outcome_of(cluster)
+    _show(outcome, options.output, lambda: print_tables(outcome))
 
 
-def _show(outcome: dict[str, Any], form: str) -> None:
+def _run_trace(options: Namespace, conf: SchedulingConf | None) -> None:
+    if options.plot:
+        check_format(options.plot)
+    cluster, warnings = load(_sources(options.filename), conf, runs_for=lambda _: None)
+    _warn(*warnings)
+    figures = simulate_trace(options, map(_file, map(Path, options.trace)), cluster)
+    _show(msgspec.to_builtins(figures), options.output, lambda: print_figures(figures))
+
+
+def _show(outcome: dict[str, Any], form: str, as_tables: Callable[[], None]) -> None:
     match form:
         case "json":
             text = msgspec.json.format(msgspec.json.encode(outcome), indent=2).decode()
         case "yaml":
             text = yaml.dump(outcome, Dumper=_DUMPER, sort_keys=False, allow_unicode=True).rstrip()
         case _:
-            print_tables(outcome)
+            as_tables()
             return
     sys.stdout.write(f"{text}\n")
 
