@@ -1,0 +1,176 @@
+"""Backfilling: nobody who starts puts off the job that has a date, where estimates are exact."""
+
+import heapq
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from stromboli.api.timestamps import format_time
+from stromboli.scheduling.conf import PluginConf, SchedulingConf
+from stromboli.scheduling.core import SchedulerCore
+from stromboli.scheduling.plugins.reservation import Reservation
+from stromboli.scheduling.session import Session
+from stromboli.testkit.scheduling_scenario import objects_of
+from stromboli.testkit.simulation import Simulation
+
+CONF = SchedulingConf(
+    actions=("allocate",),
+    tiers=((PluginConf("gang"), PluginConf("predicates"), PluginConf("reservation")),),
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A gang of equal pods, when it comes, and how long it runs, which it knows."""
+
+    after_s: int
+    pods: int
+    cpu: int
+    runs_s: int
+
+
+works = st.builds(
+    Work,
+    after_s=st.integers(0, 30),
+    pods=st.integers(1, 5),
+    cpu=st.integers(1, 4),
+    runs_s=st.integers(1, 100),
+)
+
+
+@dataclass
+class World:
+    """Pods run as long as they said, and not a second more or less."""
+
+    sizes: list[int]
+    simulation: Simulation = field(init=False)
+    started: dict[str, float] = field(default_factory=dict[str, float])
+    promised: dict[str, float] = field(default_factory=dict[str, float])
+    """The first date that each job at the head was given."""
+    overtaken: int = 0
+    """How many started while another had a date."""
+
+    def __post_init__(self) -> None:
+        core = SchedulerCore(CONF)
+        self.simulation = Simulation(core)
+        self._listen(next(one for one in core._panel if isinstance(one, Reservation)))
+        nodes = {f"n{number}": {"cpu": cpu} for number, cpu in enumerate(self.sizes)}
+        for item in objects_of({"nodes": nodes, "queues": {"default": {}}}):
+            self.simulation.put(item)
+
+    def live(self, works: list[Work]) -> None:
+        begin = self.simulation.now
+        events: list[tuple[float, int, Any]] = []
+        at = begin
+        for number, work in enumerate(works):
+            at += work.after_s
+            heapq.heappush(events, (at, number, work))
+        while events:
+            now = events[0][0]
+            self.simulation.now = now
+            while events and events[0][0] == now:
+                _, number, what = heapq.heappop(events)
+                if isinstance(what, Work):
+                    self._comes(number, what, now)
+                else:
+                    self._set_phase(what, "Succeeded", now)
+            self.simulation.run()
+            for name in self._began(now):
+                number = int(name.removeprefix("job"))
+                heapq.heappush(events, (now + works[number].runs_s, number, name))
+            self.simulation.run()
+
+    def _comes(self, number: int, work: Work, now: float) -> None:
+        group = {
+            "min": work.pods,
+            "created": _text(now),
+            "annotations": {"stromboli.sh/running-estimate": f"{work.runs_s}s"},
+            "pods": {f"job{number:03}": {"count": work.pods, "cpu": work.cpu, "memory": 0}},
+        }
+        for item in objects_of({"groups": {f"job{number:03}": group}}):
+            self.simulation.put(item)
+
+    def _listen(self, plugin: Reservation) -> None:
+        promise = plugin._promise
+
+        def heard(session: Session, key: tuple[str, str]) -> Any:
+            date = promise(session, key)
+            if date is not None:
+                self.promised.setdefault(key[1], date.at)
+                assert date.at <= self.promised[key[1]]
+            return date
+
+        plugin._promise = heard
+
+    def _began(self, now: float) -> list[str]:
+        bound = {name.rpartition("-")[0] for _, name in self.simulation.binds}
+        new = sorted(bound - set(self.started))
+        for name in new:
+            self.started[name] = now
+            self._set_phase(name, "Running", now)
+            waiting = [head for head in self.promised if head not in self.started]
+            self.overtaken += bool(waiting)
+        return new
+
+    def _set_phase(self, job: str, phase: str, now: float) -> None:
+        pods = [
+            item
+            for (kind, _, name), item in list(self.simulation.objects.items())
+            if kind == "pod" and name.rpartition("-")[0] == job
+        ]
+        for pod in pods:
+            status = replace(pod.status, phase=phase)
+            if phase == "Running":
+                status = replace(status, start_time=_text(now))
+            self.simulation.put(replace(pod, status=status))
+
+
+def _text(moment: float) -> str:
+    return format_time(datetime.fromtimestamp(moment, UTC))
+
+
+def fits(work: Work, sizes: list[int]) -> bool:
+    return sum(size // work.cpu for size in sizes) >= work.pods
+
+
+@given(
+    sizes=st.lists(st.integers(1, 8), min_size=1, max_size=4), works=st.lists(works, max_size=12)
+)
+@settings(max_examples=60, deadline=None)
+def test_a_job_with_a_date_starts_on_that_date_or_before(sizes: list[int], works: list[Work]):
+    possible = [work for work in works if fits(work, sizes)]
+    world = World(sizes)
+
+    world.live(possible)
+
+    assert len(world.started) == len(possible)
+    late = {
+        name: (world.started[name], date)
+        for name, date in world.promised.items()
+        if world.started[name] > date
+    }
+    assert late == {}
+
+
+def test_a_small_job_goes_where_the_large_one_will_not_sit():
+    """In the whole cluster enough would be left over, but not on the node where the job can go."""
+    world = World([4, 4])
+    works = [
+        Work(after_s=0, pods=1, cpu=4, runs_s=100),
+        Work(after_s=0, pods=1, cpu=2, runs_s=50),
+        Work(after_s=0, pods=1, cpu=4, runs_s=10),
+        Work(after_s=0, pods=1, cpu=2, runs_s=1000),
+        Work(after_s=0, pods=1, cpu=2, runs_s=50),
+    ]
+
+    world.live(works)
+
+    start = world.started["job000"]
+    assert world.promised["job002"] == start + 50
+    assert world.started["job002"] == start + 50
+    assert world.started["job004"] == start
+    assert world.started["job003"] > start
