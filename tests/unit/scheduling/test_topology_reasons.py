@@ -144,9 +144,12 @@ def test_reclaim_leaves_jobs_alone_that_must_stand_together(topology: bool, goes
 
 def test_a_hypernode_that_makes_no_sense_is_set_aside_and_jobs_go_on():
     bad = hyper_node("odd", -1, nodes=["a1"])
-    simulation = simulated(bad, *gang("job", 2, cpu="2", group=hard(1)))
+    second = hyper_node("other-hall", 2, parts=["rack-b"])
+    simulation = simulated(bad, second, *gang("job", 2, cpu="2", group=hard(1)))
     core = simulation.core
     assert isinstance(core, SchedulerCore)
 
     assert len(simulation.binds) == 2
-    assert "its tier is -1" in core.cluster.set_aside["hypernode", "", "odd"]
+    unusable = core.cluster.unusable()
+    assert "its tier is -1" in unusable["hypernode", "", "odd"]
+    assert "rack-b is in hall already" in unusable["hypernode", "", "other-hall"]

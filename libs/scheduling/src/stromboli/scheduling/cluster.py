@@ -137,6 +137,13 @@ class Cluster:
         self.changes.nodes = True
         self.changes.queues.update(dict.fromkeys(self.queues))
 
+    def unusable(self) -> dict[tuple[str, str, str], str]:
+        """Whatever can't be reckoned with, by kind, namespace and name, and why."""
+        self.nodes.settle()
+        self.hyper_nodes.network(self.nodes)
+        apart = self.hyper_nodes.problems
+        return self.set_aside | {("hypernode", "", name): why for name, why in apart.items()}
+
     def objects(self, kind: str) -> Mapping[tuple[str, str], Any]:
         return self._others[kind]
 

@@ -20,7 +20,7 @@ from stromboli.scheduling.errors import BadFact
 from stromboli.scheduling.network import Network, Part
 from stromboli.scheduling.nodes import NodeFacts, NodeTable
 
-__all__ = ["HyperNodeInfo", "HyperNodes", "read_hyper_node", "sorted_out"]
+__all__ = ["HyperNodeInfo", "HyperNodes", "Sorted", "read_hyper_node", "sorted_out"]
 
 _LONGEST_PATTERN: Final = 4096
 
@@ -113,10 +113,22 @@ def _readable_selector(name: str, selector: LabelSelector) -> LabelSelector:
     return selector
 
 
-def sorted_out(
-    given: Iterable[HyperNodeInfo],
-) -> tuple[dict[str, HyperNodeInfo], dict[str, str], dict[str, str]]:
-    """Those that can be reckoned with, the parent of each that has one, and what is wrong.
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """HyperNodes, by what can be made of them."""
+
+    usable: dict[str, HyperNodeInfo]
+    """By tier and name."""
+    parents: dict[str, str]
+    """Of those that have one."""
+    problems: dict[str, str]
+    """Of those that are set aside."""
+    incomplete: dict[str, str]
+    """Of those that name a HyperNode that is not there: they go on without it."""
+
+
+def sorted_out(given: Iterable[HyperNodeInfo]) -> Sorted:
+    """What can be reckoned with.
 
     Below means of a lower tier, which rules out circles. Who has a second parent stays with the
     first, by tier and name, and the second is set aside.
@@ -128,24 +140,29 @@ def sorted_out(
         if high:
             part = infos[high[0]]
             problems[info.name] = (
-                f"its member {part.name} has tier {part.tier}, expected less than its own "
-                f"{info.tier}"
+                f"it is set aside: its member {part.name} has tier {part.tier}, expected less than "
+                f"its own {info.tier}"
             )
     parents: dict[str, str] = {}
     usable: dict[str, HyperNodeInfo] = {}
+    incomplete: dict[str, str] = {}
     for info in sorted(infos.values(), key=lambda info: (info.tier, info.name)):
         if info.name in problems:
             continue
         taken = [part for part in info.parts if part in parents]
         if taken:
-            problems[info.name] = f"its member {taken[0]} is in {parents[taken[0]]} already"
+            problems[info.name] = (
+                f"it is set aside: its member {taken[0]} is in {parents[taken[0]]} already"
+            )
             continue
         missing = [part for part in info.parts if part not in usable]
         if missing:
-            problems[info.name] = f"goes on without its member {missing[0]}, which is not usable"
+            incomplete[info.name] = (
+                f"it goes on without its member {missing[0]}, which is not usable"
+            )
         parents.update(dict.fromkeys((p for p in info.parts if p in usable), info.name))
         usable[info.name] = info
-    return usable, parents, problems
+    return Sorted(usable, parents, problems, incomplete)
 
 
 @dataclass(slots=True)
@@ -153,7 +170,9 @@ class HyperNodes:
     """All that are known, and the network that they and the nodes make."""
 
     problems: dict[str, str] = field(default_factory=dict[str, str])
-    """By name: why one is set aside, or goes on without a member."""
+    """By name: why one is set aside."""
+    incomplete: dict[str, str] = field(default_factory=dict[str, str])
+    """By name: which member one goes on without."""
     _infos: dict[str, HyperNodeInfo] = field(default_factory=dict[str, HyperNodeInfo])
     _picked: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
     """By HyperNode: the nodes that its patterns and selectors pick."""
@@ -205,18 +224,20 @@ class HyperNodes:
         self._seen = nodes.version
 
     def _made(self, nodes: NodeTable) -> Network:
-        usable, parents, self.problems = sorted_out(self._infos.values())
+        found = sorted_out(self._infos.values())
+        usable, parents = found.usable, found.parents
+        self.problems, self.incomplete = found.problems, found.incomplete
         slots: dict[str, dict[int, None]] = {}
         for info in usable.values():  # members come before those that they are in
-            found: dict[int, None] = {}
+            inside: dict[int, None] = {}
             for name in (*info.nodes, *self._picked.get(info.name, ())):
                 slot = nodes.slot(name)
                 if slot is not None:
-                    found[slot] = None
+                    inside[slot] = None
             for part in info.parts:
                 if parents.get(part) == info.name:
-                    found.update(slots[part])
-            slots[info.name] = found
+                    inside.update(slots[part])
+            slots[info.name] = inside
         tier_names: dict[str, int] = {}
         for info in usable.values():
             if info.tier_name:

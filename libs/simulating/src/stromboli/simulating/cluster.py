@@ -140,7 +140,7 @@ class Cluster:
     def unusable(self) -> dict[Place, str]:
         """What the scheduler can not reckon with, and why."""
         self._scheduler.read_all()
-        return dict(self.core.cluster.set_aside)
+        return self.core.cluster.unusable()
 
     # Running it.
 
