@@ -53,10 +53,13 @@ class Togetherness:
         """The widest domain that those who have a place can be joined in; None: there is none."""
         if self.tier is None or not len(self.gathering.standing):
             return self.root
-        around = self.network.reach(self.network.smallest(self.gathering.standing), self.tier)
-        if around is None or around in self.network.lineage(self.root):
-            return None if around is None else self.root
-        return around if self.root in self.network.lineage(around) else None
+        network = self.network
+        around = network.reach(network.smallest(self.gathering.standing), self.tier)
+        if around is None:
+            return None
+        if around in network.lineage(self.root):
+            return self.root
+        return around if self.root in network.lineage(around) else None
 
     def domains(self, *, evicting: bool = False) -> Iterator[int]:
         """In the order in which to try them."""
@@ -67,7 +70,7 @@ class Togetherness:
             if nominated is not None:
                 yield nominated
             for group in self._gradients(evicting=evicting):
-                yield from (each for each in self._ordered(group, evicting=evicting))
+                yield from self._ordered(group, evicting=evicting)
 
     def _gradients(self, *, evicting: bool) -> list[IntVector]:
         if self.reach is None or self.tier is None:
@@ -187,7 +190,7 @@ def of_job(
         network.top,
         tier,
         Gathering(
-            added(task.kind.request for task in job.tasks.values()),
+            tuple(job.requested.items()),
             len(job.tasks),
             session.whereabouts.standing(contender),
         ),
