@@ -45,9 +45,10 @@ class EvictionBudget:
         self._decided: deque[tuple[float, str]] = deque()
         self._on_trial: list[str] = []
         """Queues of pods that were told to go in this cycle."""
+        self._spared = False
 
     def opened(self, session: Session) -> None:
-        self._session = session
+        self._session, self._spared = session, False
         self._on_trial = []
         while self._decided and self._decided[0][0] <= session.now - self._window_s:
             self._decided.popleft()
@@ -55,6 +56,11 @@ class EvictionBudget:
     def closed(self, session: Session) -> None:
         self._decided.extend((session.now, queue) for queue in self._on_trial)
         self._on_trial = []
+        if self._spared and self._decided:
+            # Who was refused victims is looked at again when the budget has room.
+            for key, contender in session.contenders.items():
+                if contender.waiting:
+                    session.look_again(key, self._decided[0][0] + self._window_s)
 
     def may_go(self, task: Task) -> bool:
         session = self._session
@@ -62,7 +68,9 @@ class EvictionBudget:
             return True
         queue = session.contender(task.job).queue
         queues = [*self._on_trial, *(of for _, of in self._decided)]
-        return len(queues) < self._most and queues.count(queue) < self._most_of_queue
+        may = len(queues) < self._most and queues.count(queue) < self._most_of_queue
+        self._spared = self._spared or not may
+        return may
 
     def placed(self, placement: "Placement") -> None:
         """Placing evicts nobody."""

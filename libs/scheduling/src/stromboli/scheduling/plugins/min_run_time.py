@@ -4,6 +4,7 @@ Ours, off by default. How long that is, the PodGroup says (`stromboli.sh/min-run
 queue (the same annotation), else the configuration for all.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -33,15 +34,28 @@ class MinRunTime:
     def __init__(self, otherwise_s: float) -> None:
         self._otherwise_s = otherwise_s
         self._session: Session | None = None
+        self._until = math.inf
+        """When the first of those that were spared in this cycle may be asked."""
 
     def opened(self, session: Session) -> None:
-        self._session = session
+        self._session, self._until = session, math.inf
+
+    def closed(self, session: Session) -> None:
+        """Who was refused victims is looked at again when there may be some."""
+        if self._until < math.inf:
+            for key, contender in session.contenders.items():
+                if contender.waiting:
+                    session.look_again(key, self._until)
 
     def may_go(self, task: Task) -> bool:
         since = moment_of(task.started_at) or moment_of(task.bound_at)
         if self._session is None or since is None:
             return True
-        return self._session.now >= since + self._wanted_s(self._session, task)
+        until = since + self._wanted_s(self._session, task)
+        if self._session.now >= until:
+            return True
+        self._until = min(self._until, until)
+        return False
 
     def _wanted_s(self, session: Session, task: Task) -> float:
         job = session.jobs[task.job]
