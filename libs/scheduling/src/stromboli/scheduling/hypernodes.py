@@ -158,7 +158,7 @@ def sorted_out(given: Iterable[HyperNodeInfo]) -> Sorted:
         missing = [part for part in info.parts if part not in usable]
         if missing:
             incomplete[info.name] = (
-                f"it goes on without its member {missing[0]}, which is not usable"
+                f"it goes on without its member {missing[0]}: that is not usable"
             )
         parents.update(dict.fromkeys((p for p in info.parts if p in usable), info.name))
         usable[info.name] = info
