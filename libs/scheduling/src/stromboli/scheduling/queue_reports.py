@@ -134,7 +134,7 @@ class QueueReports:
         shown = {name: str(from_base_units(name, units)) for name, units in wanted.items()}
         self._number += 1
         intent = PatchObject(
-            id=intent_id(SCHEDULER, "queue", queue.name, repr(now), self._number),
+            id=intent_id(SCHEDULER, "queue", queue.uid, repr(now), self._number),
             key=job_key("queue", "", queue.name),
             service=SCHEDULER,
             not_after=0.0,

@@ -140,6 +140,8 @@ class FenceRound:
                     log.warning("fence.unanswered", partitions=silent, attempt=attempt)
 
     async def _send(self, attempt: int, shard: str, *, not_after: float) -> None:
+        """All at once: whoever takes over has somebody waiting."""
+        sent: list[asyncio.Future[PubAck]] = []
         for partition in range(PARTITIONS):
             if partition in self._answers:
                 continue
@@ -153,7 +155,11 @@ class FenceRound:
                 sent_at=self._now(),
                 in_partition=partition,
             )
-            await ask(self._publisher, fence)
+            sent.append(await start_asking(self._publisher, fence))
+        await asyncio.wait(sent)
+        problems = [problem for future in sent if (problem := future.exception()) is not None]
+        if problems:
+            raise problems[0]
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
