@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from stromboli.testkit.scheduling_scenario import Scenario, check, read_scenarios, simulate
+from stromboli.testkit.scheduling_findings import check, found_in
+from stromboli.testkit.scheduling_scenario import Scenario, read_scenarios, simulate
 
 SCENARIOS = list(read_scenarios(Path(__file__).parent / "scheduling"))
 
@@ -21,4 +22,4 @@ def test_every_scenario_has_a_name_of_its_own():
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=name_of)
 def test_the_scenario_comes_out_as_in_volcano(scenario: Scenario):
-    check(scenario, simulate(scenario))
+    check(scenario, found_in(simulate(scenario)))

@@ -124,7 +124,7 @@ async def test_damage_done_while_no_gateway_runs_is_found_by_the_regular_compari
     await vandalise(peer, changed(facts["wrong"], projection=other, resource_version=HIGH))
     await vandalise(peer, tombstone(facts["buried"], resource_version=HIGH))
     damaged = await vandalise(peer, changed(facts["other"], name="ghost", resource_version=HIGH))
-    assert await purge(peer, STATE.name, f"vc.state.pod.{cluster.namespace}.purged") == 1
+    assert await purge(peer.connection, STATE.name, f"vc.state.pod.{cluster.namespace}.purged") == 1
     start_gateway(relist_every="1s")
 
     await until_repaired(peer, cluster, join, damaged)
@@ -139,7 +139,7 @@ async def test_what_was_purged_is_written_again_by_the_regular_comparison(
     await until_equal(peer, kube=cluster.kube)
     peer.deltas.clear()
     for subject in (f"vc.state.pod.{cluster.namespace}.purged", "vc.state.sync.-.pod"):
-        assert await purge(peer, STATE.name, subject) == 1
+        assert await purge(peer.connection, STATE.name, subject) == 1
 
     await until_equal(await join("scheduler"), kube=cluster.kube)
     assert [d for d in peer.deltas if d.new is None] == []  # no view has lost it meanwhile
@@ -153,7 +153,7 @@ async def test_a_purge_of_everything_is_no_empty_cluster(
     peer = await join()
     await until_equal(peer, kube=cluster.kube)
     peer.deltas.clear()
-    assert await purge(peer, STATE.name, "vc.state.>") > 8
+    assert await purge(peer.connection, STATE.name, "vc.state.>") > 8
 
     await until_equal(await join("scheduler"), kube=cluster.kube)
     assert [d for d in peer.deltas if d.new is None] == []

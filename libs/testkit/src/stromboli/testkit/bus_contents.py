@@ -93,8 +93,8 @@ async def dead_letters(peer: BusPeer) -> list[DeadLetter]:
     return [codec.dead.decode(message.payload) for message in messages]
 
 
-async def purge(peer: BusPeer, stream: str, subject: str) -> int:
+async def purge(connection: BusConnection, stream: str, subject: str = ">") -> int:
     """Remove the messages of a subject by hand, as no service ever does; how many went."""
     body = msgspec.json.encode({"filter": subject})
-    raw = await peer.connection.request(f"$JS.API.STREAM.PURGE.{stream}", body)
+    raw = await connection.request(f"$JS.API.STREAM.PURGE.{stream}", body)
     return int(msgspec.json.decode(raw.data)["purged"])

@@ -10,7 +10,9 @@ import heapq
 import itertools
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["ManualClock"]
+from stromboli.runtime.clock import SystemClock
+
+__all__ = ["ManualClock", "SetDate"]
 
 
 class ManualClock:
@@ -67,3 +69,17 @@ class ManualClock:
         # A woken coroutine may pass the news on through a few futures of its own.
         for _ in range(10):
             await asyncio.sleep(0)
+
+
+class SetDate(SystemClock):
+    """The date is what the test says; what lasts, lasts as long as it really does.
+
+    For services in the test's own event loop: leases and deadlines of the bus go on as they
+    do, while the time that is decided by stands still or makes a leap.
+    """
+
+    def __init__(self, timestamp: float) -> None:
+        self.timestamp = timestamp
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.timestamp, UTC)
