@@ -67,6 +67,12 @@ def test_over_time_is_the_same_as_the_mean():
     assert found.over_time[10].waiting == 1
 
 
+def test_a_long_story_does_not_pile_up_what_was_said():
+    cluster = run(ONE_AFTER_THE_OTHER).cluster
+
+    assert (cluster.intents, cluster.history, cluster.events) == ([], [], [])
+
+
 def test_the_same_trace_gives_the_same_report():
     assert figures(example("gang-deadlock.yaml")) == figures(example("gang-deadlock.yaml"))
 

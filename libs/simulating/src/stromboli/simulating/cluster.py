@@ -115,6 +115,13 @@ class Cluster:
     def get(self, kind: str, namespace: str, name: str) -> Any:
         return self._store.objects[kind, namespace, name]
 
+    def forget_what_was_said(self) -> None:
+        """Let go of intents, history and events: a long story then needs no room of its own."""
+        for hosted in (self._controllers, self._scheduler):
+            hosted.intents.clear()
+            hosted.history.clear()
+        self._gateway.events.clear()
+
     # What happens to it.
 
     def put(self, item: KubeObject) -> None:

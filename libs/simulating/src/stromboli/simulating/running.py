@@ -142,5 +142,6 @@ class _Driver:
         while self._coming and self._coming[-1].at_s <= self.now_s:
             self.cluster.put(self._coming.pop().job)
         self.cluster.settle()
+        self.cluster.forget_what_was_said()
         if self.books.changes != self._changes:
             self._changes, self.changed_s = self.books.changes, self.now_s
