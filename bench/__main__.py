@@ -24,6 +24,7 @@ from bench import (
     rebuild,
     replay,
     scheduling,
+    traces,
 )
 from bench.calibration import calibrate, machine
 from bench.figures import Figure, NotMeasured, Result, Run
@@ -38,6 +39,7 @@ _ALL: Final[tuple[Figure, ...]] = (
     jobs,
     big_job,
     scheduling,
+    traces,
     admission,
     replay,
     rebuild,
@@ -49,7 +51,7 @@ OUTPUT: Final = Path("build") / "bench"
 
 EXAMPLES: Final = """\
 examples:
-  python -m bench                          everything, about seven minutes
+  python -m bench                          everything, about nine minutes
   python -m bench --quick                  the same with few rounds: does it work at all?
   python -m bench facts intents            two of the figures
   python -m bench --server kube-apiserver  on the real API server only
