@@ -130,3 +130,45 @@ async def test_a_gang_that_is_too_large_waits_and_says_why(
         return (await status_of(cluster, "large")).get("phase") == "Running"
 
     await eventually(is_running, describe="another node lets it run")
+
+
+async def test_what_makes_no_sense_says_so_and_everything_else_goes_on(
+    scheduler: ServiceProcess, cluster: ClusterBuilder, namespace: str
+):
+    queue = await cluster.queue()
+    await add_node(cluster, namespace)
+    # More than any arithmetic of ours can hold, and yet a quantity.
+    huge = f"huge-{namespace}"
+    offers = {"allocatable": {"cpu": "2", "memory": "9E", "pods": "10"}}
+    await cluster.make("node", {"metadata": {"name": huge}, "status": offers})
+    await add_gang(cluster, "lost", 1, queue="no-such-queue", zone=namespace)
+    await add_gang(cluster, "vast", 1, queue=queue, zone=namespace, cpu="500")
+    await add_gang(cluster, "good", 1, queue=queue, zone=namespace)
+
+    async def good_is_bound() -> bool:
+        found = await cluster.fetch("pod", "good-main-0")
+        return bool(found and found["spec"].get("nodeName"))
+
+    await eventually(good_is_bound, describe="the job that makes sense runs")
+
+    async def says(name: str, words: str) -> None:
+        async def is_said() -> bool:
+            conditions = (await status_of(cluster, name)).get("conditions") or []
+            return any(words in one.get("message", "") for one in conditions)
+
+        await eventually(is_said, describe=f"{name} says {words!r}")
+
+    await says("lost", "Misconfigured: its queue 'no-such-queue' does not exist")
+    await says("vast", "500 cpu")
+
+    async def node_is_told_of() -> bool:
+        pages = cluster.kube.list_pages(EVENT, namespace="default")
+        events = [msgspec.json.decode(item) async for page in pages for item in page.items]
+        return any(
+            one["reason"] == "SetAside"
+            and one["involvedObject"]["name"] == huge
+            and "memory" in one["message"]
+            for one in events
+        )
+
+    await eventually(node_is_told_of, describe="the node that can't be reckoned with is told of")

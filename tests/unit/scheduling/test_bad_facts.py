@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from stromboli.api.meta import KubeObject
+from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
@@ -45,6 +46,12 @@ def test_amounts_that_make_no_sense_are_set_aside(
 
     assert good_runs(simulation)
     assert said in core.cluster.set_aside[place]
+    simulation.put(bad)
+    simulation.run()
+    (event,) = [event for event in simulation.events if event["reason"] == "SetAside"]
+    assert event["involvedObject"]["name"] == place[2]
+    assert said in event["message"]
+    assert event["type"] == "Warning"
 
 
 def test_it_is_taken_up_again_when_it_is_mended():
@@ -82,12 +89,24 @@ def test_a_pod_group_whose_queue_is_gone_waits_and_says_so():
 
 
 def test_queues_that_are_each_others_parents_harm_only_themselves():
-    simulation, _ = simulated(
-        queue("root"), queue("a", parent="b"), queue("b", parent="a"),
+    conf = read_conf(
+        "actions: enqueue, allocate\n"
+        "tiers: [{plugins: [{name: gang}, {name: predicates}, "
+        "{name: capacity, enableHierarchy: true}]}]"
+    )
+    simulation = Simulation(SchedulerCore(conf))
+    for item in [
+        *GOOD,
+        *(queue("root"), queue("a", parent="b"), queue("b", parent="a")),
         *gang("lost", 1, group={"in_queue": "a"}),
-    )  # fmt: skip
+    ]:
+        simulation.put(item)
+    simulation.run()
 
-    assert "good-main-0" in {name for _, name in simulation.binds}
+    assert good_runs(simulation)
+    explanation = core_of(simulation).explanations["test", "lost"]
+    assert explanation.code is Code.MISCONFIGURED
+    assert "queues stand in a circle: a under b under a" in message(simulation, "lost")
 
 
 def test_a_node_that_is_told_twice_is_one_node():

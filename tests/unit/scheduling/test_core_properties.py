@@ -11,6 +11,7 @@ from stromboli.contracts.intents import BindGang, PatchObject, PodBinding
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, priority_class, queue
 from stromboli.testkit.simulation import Simulation
+from stromboli.testkit.small_clusters import overcommitted
 
 clusters = st.fixed_dictionaries(
     {
@@ -34,7 +35,8 @@ def objects_of(cluster: dict[str, Any]) -> list[KubeObject]:
     found: list[KubeObject] = [queue(), priority_class("high", 10), priority_class("low", -1)]
     for number, (cpu, pods) in enumerate(cluster["nodes"]):
         labels = {"zone": "ab"[number % 2]}
-        found.append(node(f"n{number}", cpu=str(cpu), pods=str(pods), labels=labels))
+        memory = f"{2 + cpu}Gi"
+        found.append(node(f"n{number}", cpu=str(cpu), memory=memory, pods=str(pods), labels=labels))
     for number, (size, least, cpu, priority, zone) in enumerate(cluster["jobs"]):
         found += gang(
             f"job{number}",
@@ -42,7 +44,7 @@ def objects_of(cluster: dict[str, Any]) -> list[KubeObject]:
             min_member=min(size, least),
             group={"priority_class_name": priority},
             cpu=str(cpu) if cpu else "",
-            memory="" if not cpu else "1Mi",
+            memory=f"{1 + number % 3}Gi" if cpu else "",
             role=zone,
             node_selector={"zone": zone} if zone else {},
         )
@@ -87,6 +89,7 @@ def check_no_node_is_overcommitted(simulation: Simulation) -> None:
         # The arrays say what the objects say, and strangers alone may exceed a node.
         assert table.used[row, slot] == units
         assert units <= table.allocatable[row, slot] or not ours[name, resource]
+    assert overcommitted(simulation) == []
 
 
 def check_gangs_are_whole_or_absent(simulation: Simulation) -> None:

@@ -5,11 +5,14 @@ the bind itself. So there is a purse: that somebody is evicted is always told, t
 for a new reason or that a pod got its node only while the purse lasts. Conditions say it anyway.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stromboli.api.kinds import POD, VC_POD_GROUP
+from stromboli.api.kinds import POD, VC_POD_GROUP, by_token
 from stromboli.contracts.intents import CreateObject
+from stromboli.contracts.partitions import job_key
+from stromboli.contracts.stimuli import FactChanged
 from stromboli.scheduling.jobs import Job
 from stromboli.scheduling.kube_events import Said, event, reference
 from stromboli.scheduling.pods import Task
@@ -60,6 +63,19 @@ class Announcing:
         if not self._pay(now):
             return []
         return [_event(job, _group(job), Said("Normal", "Scheduled", "pod group is ready"), now)]
+
+    def set_aside(self, found: Sequence[tuple[FactChanged, str]], now: float) -> list[CreateObject]:
+        """Objects that nobody could make sense of, each with what is wrong with it."""
+        said: list[CreateObject] = []
+        for fact, problem in found:
+            if not self._pay(now):
+                break
+            about = reference(by_token(fact.kind), fact.namespace, fact.name, fact.uid)
+            message = f"the scheduler can't reckon with it and goes on without it: {problem}"
+            key = job_key(fact.kind, fact.namespace, fact.name)
+            what = Said("Warning", "SetAside", message)
+            said.append(event(about, what, now, key=key, version=fact.resource_version))
+        return said
 
     def _pay(self, now: float) -> bool:
         self._left = min(_PURSE, self._left + _REFILL_PER_S * max(0.0, now - self._at))

@@ -72,6 +72,8 @@ class Changes:
     """Claims and volumes, of which most jobs have none."""
     started: bool = False
     """Pods of ours that others could be asked to give up."""
+    oddities: bool = False
+    """Something can't be reckoned with; that helps nobody, but is to be told."""
     everything: bool = False
 
     def __bool__(self) -> bool:
@@ -82,6 +84,7 @@ class Changes:
             self.company,
             self.others,
             self.volumes,
+            self.oddities,
             self.everything,
         )
         return bool(self.jobs or self.queues) or any(flags)
@@ -105,6 +108,9 @@ class Cluster:
         self.jobs: dict[JobKey, Job] = {}
         self.queues: dict[str, QueueInfo] = {}
         self.set_aside: dict[tuple[str, str, str], str] = {}
+        """By kind, namespace and name: what can't be reckoned with, and why."""
+        self.newly_set_aside: list[tuple[FactChanged, str]] = []
+        """Of these, those that nobody has been told of yet."""
         self.changes = Changes()
         self.wanting: dict[JobKey, None] = {}
         """Jobs that were admitted and do not hold their minimum."""
@@ -200,7 +206,7 @@ class Cluster:
 
     def apply(self, fact: FactChanged) -> None:
         place = (fact.kind, fact.namespace, fact.name)
-        self.set_aside.pop(place, None)
+        before = self.set_aside.pop(place, "")
         item: Any = fact.after
         try:
             match item:
@@ -226,7 +232,14 @@ class Cluster:
                     self._other_seen(fact, item)
         except BadFact as bad:
             self._gone(fact)
-            self.set_aside[place] = f"{fact.namespace}/{fact.name}: {bad}"
+            self._put_aside(fact, bad, before)
+
+    def _put_aside(self, fact: FactChanged, bad: BadFact, before: str) -> None:
+        said = f"{fact.namespace}/{fact.name}: {bad}"
+        self.set_aside[fact.kind, fact.namespace, fact.name] = said
+        if said != before:
+            self.newly_set_aside.append((fact, bad.problem))
+            self.changes.oddities = True
 
     def _other_seen(self, fact: FactChanged, item: Any) -> None:
         if isinstance(item, HyperNode):

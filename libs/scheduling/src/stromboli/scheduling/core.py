@@ -316,6 +316,7 @@ class SchedulerCore:
             if key in self.cluster.jobs:
                 said += self._conclude(key, contenders.get(key), decisions, now)
         said += self._report_queues(session.dirty, now)
+        said += self._reporting.set_aside(now)
         return said + self._wake_at(now if self.cluster.changes else self._next_look)
 
     def _has_room(self, wait: Wait) -> bool:

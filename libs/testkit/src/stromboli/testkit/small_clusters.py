@@ -1,18 +1,32 @@
 """Small clusters for tests of the scheduler's core: objects in, and a look at what came of them."""
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from stromboli.api.meta import KubeObject
+from stromboli.api.resources import to_base_units
 from stromboli.api.scheduling import PodGroup
+from stromboli.api.wellknown import SCHEDULER_NAME
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
 from stromboli.testkit.scheduling_objects import PLAIN, queue
 from stromboli.testkit.simulation import Simulation
 
-__all__ = ["add", "bound", "change", "cluster", "code", "core_of", "group", "message"]
+__all__ = [
+    "add",
+    "bound",
+    "change",
+    "cluster",
+    "code",
+    "core_of",
+    "group",
+    "message",
+    "overcommitted",
+]
+
+_ENDED: Final = ("Succeeded", "Failed")
 
 
 def cluster(
@@ -62,3 +76,31 @@ def change(simulation: Simulation, name: str, **status: Any) -> None:
     found = simulation.get("pod", "test", name)
     simulation.put(replace(found, status=replace(found.status, **status)))
     simulation.run()
+
+
+def overcommitted(simulation: Simulation) -> list[str]:
+    """Nodes that hold more than they have, in any dimension, reckoned from the objects alone.
+
+    What strangers took by themselves does not count, unless one of ours asked for it there too.
+    """
+    taken: dict[tuple[str, str], int] = {}
+    ours: set[tuple[str, str]] = set()
+    for (kind, _, _), item in simulation.objects.items():
+        if kind != "pod" or not item.spec.node_name or item.status.phase in _ENDED:
+            continue
+        at = item.spec.node_name
+        requests = {"pods": "1"}
+        for container in item.spec.containers:
+            requests |= container.resources.requests
+        for resource, amount in requests.items():
+            units = to_base_units(resource, amount)
+            taken[at, resource] = taken.get((at, resource), 0) + units
+            if item.spec.scheduler_name == SCHEDULER_NAME:
+                ours.add((at, resource))
+    found: list[str] = []
+    for (at, resource), units in sorted(taken.items()):
+        node = simulation.objects.get(("node", "", at))
+        has = to_base_units(resource, node.status.allocatable.get(resource, "0")) if node else 0
+        if (at, resource) in ours and units > has:
+            found.append(f"{at} has {has} {resource}, {units} are taken")
+    return found
