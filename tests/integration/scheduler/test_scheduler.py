@@ -172,3 +172,65 @@ async def test_what_makes_no_sense_says_so_and_everything_else_goes_on(
         )
 
     await eventually(node_is_told_of, describe="the node that can't be reckoned with is told of")
+
+
+async def test_a_pod_goes_where_its_volume_is(
+    scheduler: ServiceProcess, cluster: ClusterBuilder, namespace: str
+):
+    """Claims and volumes come from the API server as facts, like everything else."""
+    queue = await cluster.queue()
+    nodes = sorted([await add_node(cluster, namespace), await add_node(cluster, namespace)])
+    volume, claim = f"pv-{namespace}", "data"
+    chosen = {"key": "kubernetes.io/hostname", "operator": "In", "values": [nodes[1]]}
+    for node in nodes:
+        await cluster.label("node", node, **{"kubernetes.io/hostname": node})
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    await cluster.make(
+        "persistentvolume",
+        {
+            "metadata": {"name": volume},
+            "spec": {
+                **common,
+                "capacity": {"storage": "1Gi"},
+                "csi": {"driver": "disk.example.com", "volumeHandle": volume},
+                "nodeAffinity": {
+                    "required": {"nodeSelectorTerms": [{"matchExpressions": [chosen]}]}
+                },
+            },
+        },
+    )
+    await cluster.make(
+        "vcpodgroup", {"metadata": {"name": "sole"}, "spec": {"minMember": 1, "queue": queue}}
+    )
+    manifest = pod_manifest(
+        "sole-main-0",
+        nodeSelector={"zone": namespace},
+        tolerations=[{"operator": "Exists"}],
+        volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
+    )
+    manifest["metadata"]["annotations"] = {GROUP_NAME: "sole"}
+    await cluster.make("pod", manifest)
+
+    async def says_what_is_missing() -> bool:
+        conditions = (await status_of(cluster, "sole")).get("conditions", [])
+        return any("not found" in one.get("message", "") for one in conditions)
+
+    await eventually(says_what_is_missing, describe="the job says that the claim is missing")
+    await cluster.make(
+        "persistentvolumeclaim",
+        {
+            "metadata": {"name": claim},
+            "spec": {
+                **common,
+                "volumeName": volume,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+    )
+
+    async def home() -> str:
+        found = await cluster.fetch("pod", "sole-main-0")
+        return found["spec"].get("nodeName", "") if found else ""
+
+    await eventually(home, describe="the pod has a node")
+    assert await home() == nodes[1]

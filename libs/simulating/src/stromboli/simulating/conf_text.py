@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.conf_file import read_conf
+from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadConfiguration
 from stromboli.simulating.errors import BadInput
 from stromboli.simulating.manifests import Source
@@ -24,9 +25,12 @@ def conf_from(source: Source) -> SchedulingConf:
     ]
     text = _text_in(source.name, maps) if maps else source.text
     try:
-        return read_conf(text)
+        conf = read_conf(text)
+        # A simulation asks nobody: a plugin that would have to is refused here.
+        SchedulerCore(conf)
     except BadConfiguration as bad:
         raise BadInput(source.name, "; ".join(bad.problems)) from bad
+    return conf
 
 
 def _text_in(name: str, maps: list[dict[str, Any]]) -> str:
