@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from stromboli.simulating.figures import figures_of
 from stromboli.simulating.manifests import Source
 from stromboli.simulating.running import Run, run_trace
 from stromboli.simulating.trace_file import read_traces
+
+pytestmark = pytest.mark.timeout(240)
 
 CPUS = 4
 EVICTING = """

@@ -112,6 +112,7 @@ def test_with_a_reservation_a_large_job_starts_earlier_and_small_ones_hardly_lat
     assert figures_of(kept).makespan_seconds < figures_of(left).makespan_seconds
 
 
+@pytest.mark.timeout(240)
 def test_a_day_of_three_teams_is_shared_by_their_weights():
     found = figures(example("mixed-day.yaml"))
 
@@ -151,6 +152,35 @@ def test_a_job_that_can_never_run_is_unfinished_and_says_why():
     assert (big.name, big.phase) == ("big", JobPhase.PENDING)
     assert "cpu" in big.why
     assert found.jobs.completed == 1
+
+
+def test_servers_end_with_the_workers_of_their_job():
+    found = run(
+        """
+nodes: [{name: n, cpu: 4}]
+jobs:
+  - duration: 60
+    job:
+      metadata: {name: tf}
+      spec:
+        minAvailable: 2
+        tasks:
+          - name: ps
+            replicas: 1
+            template:
+              metadata: {annotations: {stromboli.sh/run-seconds: "1000000"}}
+              spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+          - name: worker
+            replicas: 1
+            policies: [{event: TaskCompleted, action: CompleteJob}]
+            template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}
+"""
+    )
+
+    job = found.books.jobs["default", "tf"]
+    assert (job.phase, job.finished_s) == (JobPhase.COMPLETED, 60)
+    assert job.gang.wasted_s == 0
+    assert found.books.timeline.queue("default").allocated["cpu"].last == 0
 
 
 def test_a_run_can_be_cut_off_and_says_so():

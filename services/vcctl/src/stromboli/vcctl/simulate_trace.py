@@ -16,7 +16,7 @@ from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.figures import figures_of
 from stromboli.simulating.manifests import Source
 from stromboli.simulating.plotting import picture
-from stromboli.simulating.running import Progress, run_trace
+from stromboli.simulating.running import run_trace
 from stromboli.simulating.trace_file import read_traces
 from stromboli.simulating.trace_report import Figures
 from stromboli.vcctl.errors import UnusableFile
@@ -25,13 +25,18 @@ from stromboli.vcctl.printing import human_duration
 __all__ = ["simulate_trace"]
 
 _SAY_EVERY_S: Final = 0.5
+_CLEAR_LINE: Final = "\r\x1b[K"
 
 
 def simulate_trace(options: Namespace, traces: Iterable[Source], cluster: Cluster) -> Figures:
     """Raises SimulationError or UnusableFile for what can't be done."""
     trace = read_traces(traces, cluster.objects.values())
     until_s = math.inf if options.until is None else options.until
-    run = run_trace(trace, cluster, until_s=until_s, progress=_progress())
+    line = _ProgressLine()
+    try:
+        run = run_trace(trace, cluster, until_s=until_s, progress=line.say)
+    finally:
+        line.clear()
     figures = figures_of(run)
     if options.plot:
         title = " + ".join(Path(name).name for name in options.trace)
@@ -39,22 +44,27 @@ def simulate_trace(options: Namespace, traces: Iterable[Source], cluster: Cluste
     return figures
 
 
-def _progress() -> Progress:
-    """Nothing, unless somebody watches."""
-    if not sys.stderr.isatty():
-        return lambda _now, _over, _all: None
-    said = time.monotonic()
+class _ProgressLine:
+    """One line on standard error that is written over; nothing, unless somebody watches."""
 
-    def say(now_s: float, over: int, every: int) -> None:
-        nonlocal said
-        if over == every or time.monotonic() - said < _SAY_EVERY_S:
+    def __init__(self) -> None:
+        self._is_watched = sys.stderr.isatty()
+        self._said_at = time.monotonic()
+        self._stands = False
+
+    def say(self, now_s: float, over: int, every: int) -> None:
+        if not self._is_watched or time.monotonic() - self._said_at < _SAY_EVERY_S:
             return
-        said = time.monotonic()
+        self._said_at = time.monotonic()
+        self._stands = True
         line = f"{over} of {every} jobs are over, {human_duration(now_s)} of virtual time"
-        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.write(f"{_CLEAR_LINE}{line}")
         sys.stderr.flush()
 
-    return say
+    def clear(self) -> None:
+        if self._stands:
+            sys.stderr.write(_CLEAR_LINE)
+            sys.stderr.flush()
 
 
 def _write(name: str, content: bytes) -> None:

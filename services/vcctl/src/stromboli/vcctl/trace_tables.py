@@ -25,8 +25,12 @@ def print_figures(figures: Figures) -> None:
         *(list(_utilisation(figures)), "there is nothing to use"),
     )
     section(
-        *(out, "Queues", ("Queue", "Weight", "Jobs", "Finished", *_WAITS, *_SHARES)),
+        *(out, "Queues", ("Queue", "Weight", "Jobs", "Finished", "Share", "Deserved", "Ratio")),
         *(list(_queues(figures)), "no job was submitted"),
+    )
+    section(
+        *(out, "Waits", ("Queue", "Started", "p50", "p90", "p99", "Max")),
+        *(list(_waits(figures)), "no job was submitted"),
     )
     out.print()
     for line in _lines(figures):
@@ -35,10 +39,6 @@ def print_figures(figures: Figures) -> None:
         *(out, "Not finished", ("Job", "Queue", "Phase", "Pods", "Waited", "Why")),
         *(list(_unfinished(figures)), "none"),
     )
-
-
-_WAITS: Final = ("Wait p50", "p90", "p99", "max")
-_SHARES: Final = ("Share", "Deserved", "Ratio")
 
 
 def _summary(figures: Figures) -> str:
@@ -76,20 +76,23 @@ def _queues(figures: Figures) -> Iterator[Sequence[str]]:
             str(queue.weight),
             str(queue.jobs),
             str(queue.finished),
-            *_waits(queue.waits),
             *(_part(queue.share), _part(queue.deserved)),
             _NO_VALUE if queue.ratio is None else f"{queue.ratio:.2f}",
         )
+
+
+def _waits(figures: Figures) -> Iterator[Sequence[str]]:
+    for name, queue in figures.queues.items():
+        yield (name, *_percentiles(queue.waits))
     if len(figures.queues) > 1:
-        finished = sum(queue.finished for queue in figures.queues.values())
-        total = (_NO_VALUE, str(figures.jobs.submitted), str(finished))
-        yield ("all", *total, *_waits(figures.waits), _NO_VALUE, _NO_VALUE, _NO_VALUE)
+        yield ("all", *_percentiles(figures.waits))
 
 
-def _waits(waits: Waits | None) -> Sequence[str]:
+def _percentiles(waits: Waits | None) -> Sequence[str]:
     if waits is None:
-        return (_NO_VALUE,) * 4
-    return [human_duration(each) for each in (waits.p50, waits.p90, waits.p99, waits.max)]
+        return ("0", *(_NO_VALUE,) * 4)
+    values = (waits.p50, waits.p90, waits.p99, waits.max)
+    return (str(waits.jobs), *map(human_duration, values))
 
 
 def _part(part: float | None) -> str:
