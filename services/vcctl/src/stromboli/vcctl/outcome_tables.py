@@ -6,22 +6,23 @@ What is long is folded: pods that differ only in their number share a line.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
 
-from stromboli.vcctl.tables import MOST_LINES, count, section, stdout
+from stromboli.vcctl.tables import MOST_LINES, count, paragraph, section, stdout, tell_rest
 
 __all__ = ["print_tables"]
 
 _MOST_NODES: Final = 4
+_MOST_NAMES: Final = 3
 _NUMBER: Final = re.compile(r"-(\d+)$")
 
 
 def print_tables(outcome: Mapping[str, Any], console: Console | None = None) -> None:
     console = console or stdout()
-    explanations: Mapping[str, Any] = outcome["explanations"]
     console.print(Text(_summary(outcome), style="bold"))
     section(console, "Placed", ("Pods", "Nodes"), _placed(outcome["binds"]), "no pod")
     section(
@@ -37,10 +38,7 @@ def print_tables(outcome: Mapping[str, Any], console: Console | None = None) -> 
         *(console, "Queues", ("Queue", "State", "Weight", "Share", *_QUEUE_AMOUNTS)),
         *(_queues(outcome["queues"]), "none"),
     )
-    section(
-        *(console, "Why jobs wait", ("PodGroup", "Code", "Why", "It goes on when", "Ahead")),
-        *(_reasons(explanations), "no job waits"),
-    )
+    _reasons(console, outcome["explanations"])
 
 
 def _summary(outcome: Mapping[str, Any]) -> str:
@@ -115,20 +113,22 @@ def _amounts(amounts: Mapping[str, str] | None) -> str:
     return ", ".join(f"{amount} {name}" for name, amount in sorted(amounts.items()))
 
 
-def _reasons(explanations: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    return [
-        (
-            name,
-            why["code"],
-            why["sentence"],
-            why["unblock"],
-            _first(why["ahead"]),
-        )
-        for name, why in explanations.items()
-    ]
+def _reasons(console: Console, explanations: Mapping[str, Any]) -> None:
+    """Sentences do not fit into columns: each job has lines of its own."""
+    console.print()
+    if not explanations:
+        console.print(Text("Why jobs wait: no job waits", style="dim"))
+        return
+    console.print(Text("Why jobs wait", style="bold"))
+    for name, why in islice(explanations.items(), MOST_LINES):
+        console.print(Text.assemble(f"{name}: ", (why["code"], "yellow")))
+        paragraph(console, why["sentence"])
+        paragraph(console, f"goes on when {why['unblock']}")
+        if why["ahead"]:
+            paragraph(console, f"ahead of it: {_first(why['ahead'])}")
+    tell_rest(console, len(explanations), "job")
 
 
 def _first(names: Sequence[str]) -> str:
-    if not names:
-        return "-"
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

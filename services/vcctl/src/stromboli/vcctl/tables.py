@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["MOST_LINES", "count", "section", "stdout"]
+__all__ = ["MOST_LINES", "count", "paragraph", "section", "stdout", "tell_rest"]
 
 MOST_LINES: Final = 24
 _PLAIN_WIDTH: Final = 1_000
@@ -50,10 +51,30 @@ def section(
         table.add_column(column, overflow="fold", no_wrap=not is_terminal)
     for row in rows[:MOST_LINES]:
         table.add_row(*(_cell(text) for text in row))
-    console.print(table)
-    if len(rows) > MOST_LINES:
-        left = len(rows) - MOST_LINES
-        console.print(Text(f"… and {count(left, 'line')} more: -o json shows all", style="dim"))
+    _show(console, table)
+    tell_rest(console, len(rows), "line")
+
+
+def paragraph(console: Console, text: str) -> None:
+    """A line, or several, below something and set in."""
+    _show(console, Padding(Text(text), (0, 0, 0, 4)))
+
+
+def tell_rest(console: Console, number: int, noun: str) -> None:
+    """How many of so many were left out."""
+    left = number - MOST_LINES
+    if left > 0:
+        console.print(Text(f"… and {count(left, noun)} more: -o json shows all", style="dim"))
+
+
+def _show(console: Console, shown: RenderableType) -> None:
+    if console.is_terminal:
+        console.print(shown)
+        return
+    with console.capture() as captured:
+        console.print(shown)
+    # Rich fills every line up; nobody wants to find that in a file.
+    console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def _cell(text: str) -> Text:
