@@ -34,6 +34,7 @@ _AMOUNTS: Final[Mapping[str, str]] = {
     "inqueue": "inqueue",
 }
 """Volcano's metrics of queues, and what the field in a Queue is called."""
+_SETTLED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 _PLAIN: Final[Mapping[str, str]] = {"milli_cpu": "cpu", "memory_bytes": "memory"}
 _SCALAR: Final = "scalar_resources"
 _MOST_UNITS: Final = 1 << 53
@@ -73,7 +74,8 @@ def _binds(cluster: Cluster) -> dict[str, str]:
 
 def _group(cluster: Cluster, key: JobKey, group: PodGroup) -> dict[str, str]:
     reason = message = ""
-    why = cluster.core.explanations.get(key)
+    # A gang that runs may wait with the pods beyond its minimum, and is scheduled all the same.
+    why = None if group.status.phase in _SETTLED else cluster.core.explanations.get(key)
     type_ = PodGroupConditionType.SCHEDULED if why is None else PodGroupConditionType.UNSCHEDULABLE
     condition = condition_of(group.status.conditions, type_)
     if condition is not None and condition.status == "True":

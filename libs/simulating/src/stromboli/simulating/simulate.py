@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 
 from stromboli.scheduling.conf import SchedulingConf
+from stromboli.scheduling.errors import BadConfiguration
 from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.errors import BadInput, NeverSettles, RefusedObject
 from stromboli.simulating.kubelet import RunsFor, run_seconds
@@ -30,7 +31,11 @@ def cluster_of(
     manifests: Manifests, conf: SchedulingConf | None = None, *, runs_for: RunsFor = run_seconds
 ) -> Cluster:
     """Nothing has happened in it yet. Raises BadInput for what admission refuses."""
-    cluster = Cluster(conf, start=manifests.latest, runs_for=runs_for)
+    try:
+        cluster = Cluster(conf, start=manifests.latest, runs_for=runs_for)
+    except BadConfiguration as bad:
+        # Some plugins need what a simulation has not, such as a connection.
+        raise BadInput("the scheduler's configuration", "; ".join(bad.problems)) from bad
     for where, item in manifests.given:
         try:
             cluster.put(item)
