@@ -76,7 +76,7 @@ def test_tables_say_so_when_they_are_empty():
         (("-f", "-"), "a: b: c\n", "standard input:1: this is not YAML"),
         (("-f", "-", "--cycles", "none"), NODE, "expected 1 or more"),
         (("-f", "-", "--cycles", "1", "--until-idle"), NODE, "not allowed with"),
-        ((), "", "-f/--filename"),
+        ((), "", "name a file with objects (-f)"),
     ],
 )
 def test_bad_input_ends_with_one_and_a_sentence_on_standard_error(
