@@ -128,7 +128,9 @@ class Explanation:
         first = ""
         if self.ahead_in_all:
             more = ", …" if self.ahead_in_all > len(self.ahead) else ""
-            first = f"{self.ahead_in_all} of its queue come first ({', '.join(self.ahead)}{more}); "
+            comes = "comes" if self.ahead_in_all == 1 else "come"
+            names = f"{', '.join(self.ahead)}{more}"
+            first = f"{self.ahead_in_all} of its queue {comes} first ({names}); "
         return f"{self.code.value}: {self.sentence}; {first}it goes on when {self.unblock.value}"
 
     @property
