@@ -4,13 +4,15 @@ import random
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stromboli.api.core import Pod
 from stromboli.api.meta import KubeObject
 from stromboli.api.resources import to_base_units
 from stromboli.contracts.intents import EvictPod
+from stromboli.scheduling.actions.lost_causes import LostCauses
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
@@ -292,3 +294,29 @@ def test_an_eviction_that_is_refused_changes_nothing_and_is_not_repeated_at_once
 
     assert overcommitted(simulation) == []
     assert len(asked) == len(set(asked))
+
+
+SHARING = read_conf("""
+actions: enqueue, allocate, preempt, reclaim, backfill
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: capacity}, {name: nodeorder}]
+""")
+
+
+@given(clusters, st.sampled_from([PREEMPT, RECLAIM, SHARING]), st.integers(2, 4))
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_asking_for_each_of_many_that_are_alike_would_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], conf: SchedulingConf, alike: int
+):
+    objects = objects_of({**cluster, "waiting": cluster["waiting"] * alike})
+    shared = simulated(objects, conf, lingering=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(LostCauses, "holds", lambda *_: False)
+        each = simulated(objects, conf, lingering=True)
+
+    assert shared.intents == each.intents

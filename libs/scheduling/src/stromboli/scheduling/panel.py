@@ -27,6 +27,7 @@ from stromboli.scheduling.plugins.api import (
     Evictable,
     Filter,
     FirstTurn,
+    Impartial,
     JobOrder,
     JobPipelined,
     JobReady,
@@ -307,6 +308,12 @@ class Panel:
         return all(plugin.preemptive(queue, claim) for plugin in self._preemptive)
 
     # Victims.
+
+    @property
+    def judges_alike(self) -> bool:
+        """Whether claims that are alike have the same victims."""
+        tiers = (*self._preemptable, *self._reclaimable, self.allocatable)
+        return all(isinstance(plugin, Impartial) for tier in tiers for plugin in tier)
 
     def may_go(self, task: Task) -> bool:
         """Whether the pod may be asked to go at all."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import numpy as np
 
+from stromboli.scheduling.actions.lost_causes import LostCauses
 from stromboli.scheduling.actions.making_room import (
     Room,
     conclude,
@@ -61,7 +62,9 @@ def build(arguments: Mapping[str, Any]) -> Action:
         candidates = [each for each in starving(session) if not each.job.is_tied_to_network]
         if candidates:
             session.expect_releases()
-            _Preempting(session, decisions, Tenancy(session), limits).run(candidates)
+            _Preempting(session, decisions, Tenancy(session), limits, LostCauses(session)).run(
+                candidates
+            )
 
     return run
 
@@ -72,6 +75,7 @@ class _Preempting:
     decisions: Decisions
     tenancy: Tenancy
     limits: Limits | None
+    lost: LostCauses
 
     def run(self, candidates: list[Contender]) -> None:
         by_queue: dict[str, list[Contender]] = {}
@@ -107,6 +111,8 @@ class _Preempting:
     def _within_job(self, contender: Contender) -> None:
         """Pods of the job that matter more take the place of those that matter less."""
         session = self.session
+        if not contender.job.allocated:
+            return  # none of its pods has a place to give up
         while self._wants_more(contender):
             tasks = _tasks_of(contender)
             mark = session.trial.checkpoint()
@@ -132,7 +138,11 @@ class _Preempting:
             if task.kind in failed:
                 left.append(task)
                 continue
-            assigned = self._preempt(contender, task, eligible)
+            assigned = not self.lost.holds(contender, task)
+            if assigned:
+                assigned = self._preempt(contender, task, eligible)
+                if not assigned:
+                    self.lost.note(contender, task)
             if not assigned:
                 failed[task.kind] = None
                 left.append(task)

@@ -13,6 +13,7 @@ import numpy as np
 
 from stromboli.scheduling.actions.allocate import Args
 from stromboli.scheduling.actions.domains import heeds_network
+from stromboli.scheduling.actions.lost_causes import LostCauses
 from stromboli.scheduling.actions.making_room import (
     Room,
     conclude,
@@ -42,7 +43,7 @@ def build(arguments: Mapping[str, Any]) -> Action:
         candidates = [each for each in starving(session) if not heeds_network(session, each)]
         if candidates:
             session.expect_releases()
-            _Reclaiming(session, decisions, Tenancy(session)).run(candidates)
+            _Reclaiming(session, decisions, Tenancy(session), LostCauses(session)).run(candidates)
 
     return run
 
@@ -57,6 +58,7 @@ class _Reclaiming:
     session: Session
     decisions: Decisions
     tenancy: Tenancy
+    lost: LostCauses
     feasible: dict[tuple[JobKey, TaskClass], IntVector] = field(
         default_factory=dict[tuple[JobKey, TaskClass], IntVector]
     )
@@ -77,10 +79,13 @@ class _Reclaiming:
         queues = others_reclaimable(session, contender.queue)
         for task in [*contender.waiting, *contender.best_effort]:
             done = not session.panel.is_starving(contender) or task.kind in failed
-            if done or not self._reclaim(contender, task, queues):
+            in_vain = done or self.lost.holds(contender, task)
+            if in_vain or not self._reclaim(contender, task, queues):
                 left.append(task)
                 if not done:
                     failed[task.kind] = None
+                if not in_vain:
+                    self.lost.note(contender, task)
         if (
             not session.trial.placements(mark)
             or not session.panel.may_wait(contender)

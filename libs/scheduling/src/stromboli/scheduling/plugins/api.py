@@ -243,6 +243,16 @@ class JobOrder(Protocol):
 
 
 @runtime_checkable
+class Impartial(Protocol):
+    """Judges a claim by its queue, its request, its priorities and what its job holds only.
+
+    Then claims that are alike in these need not be judged one by one.
+    """
+
+    is_impartial: bool
+
+
+@runtime_checkable
 class OwnOrder(Protocol):
     """A job's place in this plugin's order changes only by what happens to that very job.
 

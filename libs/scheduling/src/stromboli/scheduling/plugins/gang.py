@@ -30,6 +30,7 @@ class Gang:
     """Holds jobs to their minimum."""
 
     name = NAME
+    is_impartial = True
     order_is_own = True
 
     def __init__(self) -> None:

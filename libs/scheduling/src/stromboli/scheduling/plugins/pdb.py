@@ -28,6 +28,7 @@ class DisruptionBudgets:
     """Counts what the budgets still allow."""
 
     name = NAME
+    is_impartial = True
 
     def __init__(self) -> None:
         self._session: Session | None = None
