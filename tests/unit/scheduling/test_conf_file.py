@@ -126,7 +126,7 @@ def test_all_four_kinds_of_mistakes_are_told_together_each_argument_by_itself():
         "{name: gnag}",
         "{name: priority, enableJobOrdr: true}",
         "{name: overcommit, arguments: {overcommit-facto: 2}}",
-        "{name: nodeorder, arguments: {leastrequested.weigth: 1, mostrequested.weight: [1]}}",
+        "{name: nodeorder, arguments: {leastrequested.weights: 1, mostrequested.weight: [1]}}",
     ]
     with pytest.raises(BadFile) as caught:
         read_conf(f"actions: enqeue\ntiers: [{{plugins: [{', '.join(plugins)}]}}]")

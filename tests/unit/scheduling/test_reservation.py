@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -17,10 +18,10 @@ from stromboli.scheduling.session import Session
 from stromboli.testkit.scheduling_scenario import objects_of
 from stromboli.testkit.simulation import Simulation
 
-CONF = SchedulingConf(
-    actions=("allocate",),
-    tiers=((PluginConf("gang"), PluginConf("predicates"), PluginConf("reservation")),),
-)
+
+def conf(*others: str) -> SchedulingConf:
+    names = ("gang", "predicates", *others, "reservation")
+    return SchedulingConf(actions=("allocate",), tiers=(tuple(PluginConf(name) for name in names),))
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class World:
     """Pods run as long as they said, and not a second more or less."""
 
     sizes: list[int]
+    queue_plugin: str = ""
+    limit: int | None = None
+    """How many cpus the queue may use."""
     simulation: Simulation = field(init=False)
     started: dict[str, float] = field(default_factory=dict[str, float])
     promised: dict[str, float] = field(default_factory=dict[str, float])
@@ -55,12 +59,17 @@ class World:
     """How many started while another had a date."""
 
     def __post_init__(self) -> None:
-        core = SchedulerCore(CONF)
+        core = SchedulerCore(conf(self.queue_plugin) if self.queue_plugin else conf())
         self.simulation = Simulation(core)
         self._listen(next(one for one in core._panel if isinstance(one, Reservation)))
         nodes = {f"n{number}": {"cpu": cpu} for number, cpu in enumerate(self.sizes)}
-        for item in objects_of({"nodes": nodes, "queues": {"default": {}}}):
+        for item in objects_of({"nodes": nodes, "queues": self._queues}):
             self.simulation.put(item)
+
+    @property
+    def _queues(self) -> dict[str, Any]:
+        limits = {} if self.limit is None else {"capability": {"cpu": self.limit}}
+        return {"default": limits}
 
     def live(self, works: list[Work]) -> None:
         begin = self.simulation.now
@@ -91,7 +100,7 @@ class World:
             "annotations": {"stromboli.sh/running-estimate": f"{work.runs_s}s"},
             "pods": {f"job{number:03}": {"count": work.pods, "cpu": work.cpu, "memory": 0}},
         }
-        for item in objects_of({"groups": {f"job{number:03}": group}}):
+        for item in objects_of({"queues": self._queues, "groups": {f"job{number:03}": group}}):
             self.simulation.put(item)
 
     def _listen(self, plugin: Reservation) -> None:
@@ -137,13 +146,20 @@ def fits(work: Work, sizes: list[int]) -> bool:
     return sum(size // work.cpu for size in sizes) >= work.pods
 
 
+@pytest.mark.parametrize(
+    ("queue_plugin", "part"), [("", None), ("proportion", 1.0), ("capacity", 0.7)]
+)
 @given(
     sizes=st.lists(st.integers(1, 8), min_size=1, max_size=4), works=st.lists(works, max_size=12)
 )
 @settings(max_examples=60, deadline=None)
-def test_a_job_with_a_date_starts_on_that_date_or_before(sizes: list[int], works: list[Work]):
-    possible = [work for work in works if fits(work, sizes)]
-    world = World(sizes)
+def test_a_job_with_a_date_starts_on_that_date_or_before(
+    queue_plugin: str, part: float | None, sizes: list[int], works: list[Work]
+):
+    limit = None if part is None else max(1, int(sum(sizes) * part))
+    most = sum(sizes) if limit is None else limit
+    possible = [work for work in works if fits(work, sizes) and work.pods * work.cpu <= most]
+    world = World(sizes, queue_plugin, limit)
 
     world.live(possible)
 
@@ -174,3 +190,20 @@ def test_a_small_job_goes_where_the_large_one_will_not_sit():
     assert world.started["job002"] == start + 50
     assert world.started["job004"] == start
     assert world.started["job003"] > start
+
+
+def test_a_job_that_waits_for_its_queue_has_a_date_too():
+    world = World([8], "capacity", limit=4)
+    works = [
+        Work(after_s=0, pods=1, cpu=2, runs_s=50),
+        Work(after_s=0, pods=1, cpu=4, runs_s=10),
+        Work(after_s=0, pods=1, cpu=2, runs_s=1000),
+        Work(after_s=0, pods=1, cpu=2, runs_s=50),
+    ]
+
+    world.live(works)
+
+    start = world.started["job000"]
+    assert world.started["job001"] == world.promised["job001"] == start + 50
+    assert world.started["job003"] == start
+    assert world.started["job002"] > start + 50

@@ -287,9 +287,9 @@ class Panel:
         for plugin in self._enqueued:
             plugin.enqueued(contender)
 
-    def blocked(self, contender: Contender) -> None:
+    def blocked(self, contender: Contender, lacking: Amounts) -> None:
         for plugin in self._blocked:
-            plugin.blocked(contender)
+            plugin.blocked(contender, lacking)
 
     # Queues.
 

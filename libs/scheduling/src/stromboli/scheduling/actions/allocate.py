@@ -15,6 +15,7 @@ from stromboli.scheduling.actions.filling import Filled, fill
 from stromboli.scheduling.actions.turns import Turns
 from stromboli.scheduling.decisions import Action, Commit, Decisions
 from stromboli.scheduling.explain import (
+    Code,
     Explanation,
     Unblock,
     invalid,
@@ -33,6 +34,9 @@ from stromboli.scheduling.topology_reasons import scattered
 __all__ = ["Args", "build", "run"]
 
 NAME: Final = "allocate"
+
+_ENDS_IN_TIME: Final = frozenset({Code.QUEUE_LIMIT, Code.QUOTA_WAIT})
+"""The queue is full now, but could take the job when others of it have ended."""
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -126,11 +130,18 @@ def _take_turn(
         return False
     decisions.tried[contender.key] = session.trial.placements(mark)
     session.trial.rollback(mark)
-    if explanation is not None and explanation.unblock is Unblock.CAPACITY:
-        session.panel.blocked(contender)
     if explanation is not None:
+        _tell_that_it_waits(session, contender, explanation)
         decisions.explanations[contender.key] = explanation
     return False
+
+
+def _tell_that_it_waits(session: Session, contender: Contender, why: Explanation) -> None:
+    """Only where time alone can help: pods of others end, on nodes or in its queue."""
+    if why.unblock is Unblock.CAPACITY:
+        session.panel.blocked(contender, ())
+    elif why.code in _ENDS_IN_TIME and why.short_by:
+        session.panel.blocked(contender, why.short_by)
 
 
 def _explained(session: Session, contender: Contender, filled: Filled) -> Explanation | None:

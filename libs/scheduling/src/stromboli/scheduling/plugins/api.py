@@ -316,7 +316,9 @@ class JobStarving(Protocol):
 class Blocked(Protocol):
     """Is told of jobs whose turn passed without their finding a place."""
 
-    def blocked(self, contender: Contender) -> None: ...
+    def blocked(self, contender: Contender, lacking: Amounts) -> None:
+        """`lacking` is what its queue is short of; empty where only nodes lack room."""
+        ...
 
 
 @runtime_checkable

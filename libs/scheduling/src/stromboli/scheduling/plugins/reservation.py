@@ -2,9 +2,10 @@
 
 Ours, off by default (backfilling with one reservation). The first job that finds no place is
 promised the moment at which, by their estimates, enough running jobs will have left the nodes
-that it can use, and a seat there for each of its pods. Another job may start if it ends before
-that moment, or where it stays off these seats: on every node it has what is left over then.
-Where nobody knows when anything ends there is no date, and nobody is held up.
+that it can use, and a seat there for each of its pods; and its queue, where that is what it waits
+for. Another job may start if it ends before that moment, or where it stays off these seats: on
+every node, and in that queue, it has what is left over then. Where nobody knows when anything
+ends there is no date, and nobody is held up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,13 @@ from stromboli.scheduling.plugins.api import Refusal, Verdict
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import JobKey, Task, TaskClass
 from stromboli.scheduling.queues import QueueInfo
-from stromboli.scheduling.resources import BoolPerNode, IntMatrix, IntVector, tallied
+from stromboli.scheduling.resources import (
+    Amounts,
+    BoolPerNode,
+    IntMatrix,
+    IntVector,
+    tallied,
+)
 from stromboli.scheduling.run_times import RunTimes
 from stromboli.scheduling.session import Session
 
@@ -35,21 +42,51 @@ RESERVED: Final = "node(s) were reserved for a job that waits"
 
 _Wish: TypeAlias = tuple[IntVector, BoolPerNode, int]
 """What a pod asks for, the nodes that suit it, and how many such pods there are."""
-_Left: TypeAlias = tuple[float, IntVector, IntVector]
-"""When a job ends, the slots of its pods, and what each of them asks for."""
 
 
 class Args(msgspec.Struct, frozen=True):
     """Takes none."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Pods of one job that are alike, and when they end."""
+
+    at: float
+    queue: str
+    slots: IntVector
+    request: IntVector
+    """Of each of them."""
+
+
 @dataclass(slots=True)
 class _Date:
-    """When the job at the head should start, and what each node has left over from then on."""
+    """When the job at the head should start, and what is left over from then on."""
 
     job: JobKey
+    queue: str
     at: float
     over: IntMatrix
+    """On each node."""
+    spare: IntVector | None
+    """In the job's queue; None where the queue does not hold it up."""
+
+    def room(self, contender: Contender, request: IntVector, want: int) -> int:
+        """How many such pods of another job would put it off in nothing."""
+        everywhere = np.ones(self.over.shape[1], dtype=np.bool_)
+        seats = np.minimum(capacities(self.over, request, everywhere), want).sum()
+        if self.spare is None or contender.queue != self.queue:
+            return int(min(want, seats))
+        asked = np.flatnonzero(request)
+        fits = (np.maximum(self.spare[asked], 0) // request[asked]).min(initial=want)
+        return int(min(want, seats, fits))
+
+    def take(self, placement: "Placement", sign: int) -> None:
+        rows = len(placement.request)
+        slots, times = tallied(placement.slots)
+        self.over[:rows, slots] += sign * placement.request[:, None] * times[None, :]
+        if self.spare is not None and placement.contender.queue == self.queue:
+            self.spare[:rows] += sign * placement.request * len(placement.slots)
 
 
 class Reservation:
@@ -61,6 +98,8 @@ class Reservation:
         self._session: Session | None = None
         self._times = RunTimes()
         self._head: JobKey | None = None
+        self._lacking: Amounts = ()
+        """What its queue is short of."""
         self._known: tuple[_Date | None] | None = None
         """The date, once anybody has asked for it in this cycle."""
         self._begun: list[Placement] = []
@@ -73,12 +112,14 @@ class Reservation:
         if self._head is not None and not self._still_waits(session, self._head):
             self._head = None
 
-    def blocked(self, contender: Contender) -> None:
+    def blocked(self, contender: Contender, lacking: Amounts) -> None:
         """The first that finds no place, unless an earlier one waits already."""
         if self._session is None:
             return
         if self._head is None or self._has_begun(self._session, self._head):
             self._head, self._known = contender.key, None
+        if self._head == contender.key and self._lacking != lacking:
+            self._lacking, self._known = lacking, None
 
     # Who else may start.
 
@@ -86,10 +127,7 @@ class Reservation:
         date, session = self._date_against(contender), self._session
         if date is None or session is None:
             return want
-        vector = session.nodes.resources.vector(kind.request)
-        everywhere = np.ones(date.over.shape[1], dtype=np.bool_)
-        room = np.minimum(capacities(date.over, vector, everywhere), want)
-        return int(min(want, room.sum()))
+        return date.room(contender, session.nodes.resources.vector(kind.request), want)
 
     def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
         date = self._known[0] if self._known is not None else None
@@ -120,12 +158,14 @@ class Reservation:
         session = self._session
         if session is None or self._head is None or contender.key == self._head:
             return None
+        if self._has_begun(session, self._head):
+            return None
         if self._known is None:
             self._known = (self._promise(session, self._head),)
         (date,) = self._known
-        if date is None or self._has_begun(session, date.job):
+        if date is None or self._ends_in_time(session, contender, date):
             return None
-        return None if self._ends_in_time(session, contender, date) else date
+        return date
 
     # What the cycle does.
 
@@ -149,10 +189,7 @@ class Reservation:
         contender = placement.contender
         if contender.key == date.job or self._ends_in_time(self._session, contender, date):
             return
-        slots, times = tallied(placement.slots)
-        date.over[: len(placement.request), slots] += (
-            sign * placement.request[:, None] * times[None, :]
-        )
+        date.take(placement, sign)
 
     def _ends_in_time(self, session: Session, contender: Contender, date: _Date) -> bool:
         estimate = self._times.estimate_s(contender.job)
@@ -176,20 +213,22 @@ class Reservation:
 
     def _promise(self, session: Session, key: JobKey) -> _Date | None:
         """None when no estimate says when the room will be there."""
-        wishes = _wishes(session, session.contender(key))
-        free: IntMatrix = session.trial.future.copy()
+        head = session.contender(key)
+        wishes = _wishes(session, head)
+        lacking = session.nodes.resources.vector(self._lacking)
+        ends = sorted(self._ends(session), key=lambda left: left.at)
+        leaving = _Leaving(session.trial.future, ends, head.queue)
+        number = leaving.first_with_room(wishes, lacking)
+        if number is None:
+            return None
+        at = ends[number - 1].at if number else session.now
+        by_then = sum(left.at <= at for left in ends)
+        free = leaving.after(by_then)
         seats = _seats(free, wishes)
-        at = session.now
         if seats is None:
-            ends = sorted(self._ends(session), key=lambda left: left[0])
-            leaving = _Leaving(free, ends)
-            number = leaving.first_with_room(wishes)
-            if number is None:
-                return None
-            at = ends[number - 1][0]
-            free = leaving.after(sum(end <= at for end, _, _ in ends))
-            seats = _seats(free, wishes)
-        return _Date(key, at, free - seats) if seats is not None else None
+            return None
+        spare = leaving.returned(by_then) - lacking if self._lacking else None
+        return _Date(key, head.queue, at, free - seats, spare)
 
     def _ends(self, session: Session) -> list[_Left]:
         """When running jobs should have left; those that nothing is known of are left out."""
@@ -205,14 +244,21 @@ class Reservation:
                 slot = nodes.slot(task.node) if task.status in ALLOCATED else None
                 if slot is not None:
                     by_kind.setdefault(task.kind, []).append(slot)
+            queue = session.contender(key).queue
             found += [
-                (end, np.array(slots, dtype=np.int64), nodes.resources.vector(kind.request))
+                _Left(
+                    at=end,
+                    queue=queue,
+                    slots=np.array(slots, dtype=np.int64),
+                    request=nodes.resources.vector(kind.request),
+                )
                 for kind, slots in by_kind.items()
             ]
         for placement in self._begun:
             estimate = self._times.estimate_s(placement.contender.job)
             if estimate is not None:
-                found.append((session.now + estimate, placement.slots, placement.request))
+                end, queue = session.now + estimate, placement.contender.queue
+                found.append(_Left(end, queue, placement.slots, placement.request))
         return found
 
 
@@ -242,15 +288,20 @@ def _seats(free: IntMatrix, wishes: Sequence[_Wish]) -> IntMatrix | None:
 class _Leaving:
     """The nodes as they will be when one job after the other has ended."""
 
-    def __init__(self, free: IntMatrix, ends: Sequence[_Left]) -> None:
+    def __init__(self, free: IntMatrix, ends: Sequence[_Left], queue: str) -> None:
         self._free = free
-        self._upto = np.cumsum([len(slots) for _, slots, _ in ends], dtype=np.int64)
-        self._slots = np.concatenate([slots for _, slots, _ in ends] or [_NOWHERE])
+        self._upto = np.cumsum([len(left.slots) for left in ends], dtype=np.int64)
+        self._slots = np.concatenate([left.slots for left in ends] or [_NOWHERE])
         self._requests = np.zeros((len(free), len(self._slots)), dtype=np.int64)
+        returned = np.zeros((len(free), len(ends) + 1), dtype=np.int64)
         start = 0
-        for (_, _, request), end in zip(ends, self._upto.tolist(), strict=True):
-            self._requests[: len(request), start:end] = request[:, None]
+        for number, (left, end) in enumerate(zip(ends, self._upto.tolist(), strict=True), 1):
+            rows = len(left.request)
+            self._requests[:rows, start:end] = left.request[:, None]
+            if left.queue == queue:
+                returned[:rows, number] = left.request * len(left.slots)
             start = end
+        self._returned = returned.cumsum(axis=1)
 
     def after(self, number: int) -> IntMatrix:
         """What is free when so many have ended."""
@@ -262,18 +313,27 @@ class _Leaving:
         ]
         return self._free + np.array(freed).astype(np.int64).reshape(self._free.shape)
 
-    def first_with_room(self, wishes: Sequence[_Wish]) -> int | None:
+    def returned(self, number: int) -> IntVector:
+        """What the queue has back when so many have ended."""
+        return self._returned[:, number]
+
+    def first_with_room(self, wishes: Sequence[_Wish], lacking: IntVector) -> int | None:
         """How many must have ended until these pods fit; each that ends only adds to the room."""
-        low, high = 1, len(self._upto)
-        if not high or _seats(self.after(high), wishes) is None:
+        low, high = 0, len(self._upto)
+        if not self._has_room(high, wishes, lacking):
             return None
         while low < high:
             middle = (low + high) // 2
-            if _seats(self.after(middle), wishes) is None:
-                low = middle + 1
-            else:
+            if self._has_room(middle, wishes, lacking):
                 high = middle
+            else:
+                low = middle + 1
         return low
+
+    def _has_room(self, number: int, wishes: Sequence[_Wish], lacking: IntVector) -> bool:
+        if (self.returned(number)[: len(lacking)] < lacking).any():
+            return False
+        return _seats(self.after(number), wishes) is not None
 
 
 _NOWHERE: Final[IntVector] = np.zeros(0, dtype=np.int64)
