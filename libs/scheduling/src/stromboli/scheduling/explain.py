@@ -322,7 +322,7 @@ def _need(contender: Contender, task: Task) -> tuple[Amounts, Amounts]:
     """
     if not contender.deficit:
         return task.kind.request, task.kind.request
-    already = sum(contender.placed.values()) + sum(contender.pipelined.values())
+    already = contender.seated
     number = already + contender.deficit
     return (
         added(task.kind.request for task in contender.waiting[:number]),

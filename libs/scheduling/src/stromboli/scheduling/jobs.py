@@ -296,6 +296,8 @@ class Contender:
     pipelined: dict[str, int] = field(default_factory=dict[str, int])
     evicted: dict[str, int] = field(default_factory=dict[str, int])
     """Per role: how many have found a place, wait for one to come free, must give theirs up."""
+    settled: int = 0
+    """How many of those that found a place are no longer among the waiting."""
     _moved: dict[str, tuple[Task, bool]] = field(default_factory=dict[str, tuple[Task, bool]])
     """Pods of sub-groups that found a place in this cycle, and whether it is still taken."""
     _lost: dict[str, Task] = field(default_factory=dict[str, Task])
@@ -303,6 +305,16 @@ class Contender:
     @property
     def key(self) -> JobKey:
         return self.job.key
+
+    @property
+    def seated(self) -> int:
+        """How many of the waiting have found a place in this turn, for now or for later."""
+        return _sum(self.placed, None) + _sum(self.pipelined, None) - self.settled
+
+    def keep(self, left: list[Task]) -> None:
+        """Those that found a place have it; these still wait."""
+        self.settled += self.seated
+        self.waiting = left
 
     def note_placed(self, tasks: Sequence[Task], *, pipelined: bool, sign: int) -> None:
         """Tasks of one role got a place, or with sign -1 have none after all."""

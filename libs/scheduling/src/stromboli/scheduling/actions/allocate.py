@@ -119,12 +119,12 @@ def _take_turn(
         if kept.pipelined:
             decisions.holding[contender.key] = None
             decisions.explanations.setdefault(contender.key, waits_for_release(contender))
-        contender.waiting = filled.left
+        contender.keep(filled.left)
         if explanation is not None:
             decisions.explanations[contender.key] = explanation
         return bool(filled.left) and filled.found > 0
     if filled.found and session.panel.may_wait(contender):
-        contender.waiting = filled.left
+        contender.keep(filled.left)
         decisions.holding[contender.key] = None
         decisions.explanations[contender.key] = waits_for_release(contender)
         return False

@@ -158,7 +158,7 @@ def conclude(decisions: Decisions, contender: Contender, kept: Kept, left: list[
     """Note what was decided for a job that others make room for."""
     decisions.holding[contender.key] = None
     best_effort = {task.uid for task in left if task.kind.is_best_effort}
-    contender.waiting = [task for task in left if task.uid not in best_effort]
+    contender.keep([task for task in left if task.uid not in best_effort])
     contender.best_effort = [task for task in left if task.uid in best_effort]
     if kept.evictions:
         decisions.claims.append(Claimed(contender, kept.evictions, kept.pipelined))
