@@ -5,7 +5,7 @@ compared, what exists already counts as made, a pod that runs is told to stop be
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from stromboli.api import kinds
 from stromboli.api.core import Pod, Secret
 from stromboli.api.errors import ApiError
+from stromboli.api.merge_patches import merged
 from stromboli.api.meta import KubeObject, ObjectMeta, OwnerReference
 from stromboli.api.wire import decode_object
 from stromboli.contracts.intents import (
@@ -234,20 +235,5 @@ def _patched(item: Any, patch: dict[str, Any]) -> Any:
     for key, value in patch.items():
         if hasattr(item, key):
             part = getattr(item, key)
-            changed[key] = msgspec.convert(_merged(msgspec.to_builtins(part), value), type(part))
+            changed[key] = msgspec.convert(merged(msgspec.to_builtins(part), value), type(part))
     return replace(item, **changed)
-
-
-def _merged(target: object, patch: object) -> Any:
-    """A JSON merge patch: null takes a key out, mappings are merged, all else is replaced."""
-    if not isinstance(patch, dict):
-        return patch
-    merged: dict[str, Any] = (
-        dict(cast("dict[str, Any]", target)) if isinstance(target, dict) else {}
-    )
-    for key, value in cast("dict[str, Any]", patch).items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = _merged(merged.get(key), value)
-    return merged

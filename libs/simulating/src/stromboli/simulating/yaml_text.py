@@ -4,12 +4,13 @@ Timestamps stay text and keys become text. Text that is JSON is read as JSON, wh
 faster: what `kubectl get -o json` prints of a large cluster is large.
 """
 
-from collections.abc import Hashable, Iterator
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
 
+from stromboli.api.yaml_as_json import AsJson
 from stromboli.simulating.errors import BadInput
 
 __all__ = ["Document", "documents"]
@@ -25,28 +26,8 @@ class Document(NamedTuple):
     content: Any
 
 
-class _Loader(_Base):
-    """Without YAML's own idea of dates."""
-
-    def construct_mapping(
-        self,
-        node: Any,
-        deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's own signature
-    ) -> dict[str, Any]:
-        mapping = cast("dict[Hashable, Any]", super().construct_mapping(node, deep=deep))
-        return {_key_text(key): value for key, value in mapping.items()}
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def _key_text(key: Hashable) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return "null" if key is None else str(key)
+class _Loader(AsJson, _Base):
+    """The quick one, if there is one."""
 
 
 def documents(name: str, text: str) -> Iterator[Document]:
@@ -57,9 +38,10 @@ def documents(name: str, text: str) -> Iterator[Document]:
             return
         except (msgspec.DecodeError, RecursionError):
             pass  # a mapping of YAML may begin like this too, and YAML's errors have lines
-    loader = None
+    loader: Any = None
     try:
-        loader = _Loader(text)
+        make: Any = _Loader
+        loader = make(text)
         number = 0
         while loader.check_node():
             node: Any = loader.get_node()

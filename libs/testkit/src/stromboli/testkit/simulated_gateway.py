@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from stromboli.api import kinds
+from stromboli.api.merge_patches import merged
 from stromboli.api.projections import projection_of
 from stromboli.api.timestamps import format_time
 from stromboli.api.wire import read_object
@@ -55,19 +56,6 @@ _Place: TypeAlias = tuple[str, str, str]
 Check: TypeAlias = Callable[[AnyIntent], tuple[Reason, str] | None]
 
 
-def _merged(target: object, patch: object) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    result: Manifest = dict(cast("Manifest", target)) if isinstance(target, dict) else {}
-    for key, value in cast("Manifest", patch).items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = _merged(result.get(key), value)
-    return result
-
-
 @dataclass
 class SimulatedGateway:
     """Objects as JSON, by (kind, namespace, name)."""
@@ -102,7 +90,7 @@ class SimulatedGateway:
 
     def patch(self, kind: str, name: str, body: Manifest, *, namespace: str = "default") -> None:
         place = self._place(kind, namespace, name)
-        self._write(place, _merged(self.objects[place], body))
+        self._write(place, merged(self.objects[place], body))
 
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> None:
         """At once, without any grace."""
@@ -175,7 +163,7 @@ class SimulatedGateway:
         found = self.objects.get(place)
         if found is None or found["metadata"]["uid"] != intent.uid:
             return self._refusal(intent, Reason.STALE, "it is another one")
-        written = self._write(place, _merged(found, msgspec.json.decode(intent.patch)))
+        written = self._write(place, merged(found, msgspec.json.decode(intent.patch)))
         return self._done(intent, written["metadata"])
 
     def _delete(self, intent: DeleteObject | EvictPod) -> AnyOutcome:
@@ -187,7 +175,7 @@ class SimulatedGateway:
         runs = found.get("status", {}).get("phase") == "Running"
         if intent.kind == "pod" and runs:
             mark = {"metadata": {"deletionTimestamp": self._time()}}
-            return self._done(intent, self._write(place, _merged(found, mark))["metadata"])
+            return self._done(intent, self._write(place, merged(found, mark))["metadata"])
         self._remove(place)
         return self._done(intent, gone)
 
@@ -199,7 +187,7 @@ class SimulatedGateway:
             fits = found is not None and found["metadata"]["uid"] == bind.uid
             free = fits and not cast("Manifest", found).get("spec", {}).get("nodeName")
             if free:
-                self._write(place, _merged(found, {"spec": {"nodeName": bind.node}}))
+                self._write(place, merged(found, {"spec": {"nodeName": bind.node}}))
             reason = None if free else Reason.STALE
             pods.append(
                 PodBound(name=bind.name, uid=bind.uid, node=bind.node, bound=free, reason=reason)
