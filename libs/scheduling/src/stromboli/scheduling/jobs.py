@@ -5,7 +5,7 @@ order these come. How many of its tasks are in which status is kept per role as 
 that asking "is the gang complete?" costs the same for ten pods and for ten thousand.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -356,7 +356,15 @@ class Contender:
     def role_deficits(self) -> dict[str, int]:
         if not self.job.role_minimums:
             return {}
-        return _deficits(self.job.role_minimums.items(), self.ready)
+        return self._deficits(self.ready)
+
+    def _deficits(self, have: _CountOf) -> dict[str, int]:
+        """Per role: how many it is short of; pods that need no room are sure of theirs."""
+        missing = {role: least - have(role) for role, least in self.job.role_minimums.items()}
+        for task in self.best_effort:
+            if task.role in missing:
+                missing[task.role] -= 1
+        return {role: number for role, number in missing.items() if number > 0}
 
     def until_ready(self, role: str) -> int | None:
         """How many more of this role complete the gang; None when other roles are missing too."""
@@ -389,7 +397,7 @@ class Contender:
         short = self.job.min_member - self.ready_or_pipelined() - len(self.best_effort)
         return (
             short <= 0
-            and not _deficits(self.job.role_minimums.items(), self.ready_or_pipelined)
+            and not self._deficits(self.ready_or_pipelined)
             and not self.missing_groups(pipelined=True)
         )
 
@@ -397,11 +405,6 @@ class Contender:
     def is_starving(self) -> bool:
         """Below its minimum, even if what is ending now ends."""
         return self.ready_or_pipelined() < self.job.min_member
-
-
-def _deficits(minimums: Iterable[tuple[str, int]], have: _CountOf) -> dict[str, int]:
-    missing = {role: least - have(role) for role, least in minimums}
-    return {role: number for role, number in missing.items() if number > 0}
 
 
 def _move(counts: dict[K, int], what: K, change: int) -> None:

@@ -52,7 +52,8 @@ NOTHING: Final[Amounts] = ()
 
 _MOST_UNITS: Final = 2**53
 """8 PiB in one object: more is a slip of the pen, and sums of it would not fit in int64."""
-_PLAIN_NAMES: Final = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
+_BYTES: Final = frozenset({MEMORY, "ephemeral-storage"})
+_PLAIN_NAMES: Final = frozenset({CPU, PODS, *_BYTES})
 _NODE_PREFIXES: Final = ("hugepages-", "attachable-volumes-")
 
 
@@ -113,7 +114,7 @@ def readable(amounts: Amounts) -> str:
 
 def amount_text(name: str, units: int) -> str:
     """One amount, for people: `4Gi`."""
-    if name == MEMORY or name.startswith("hugepages-"):
+    if name in _BYTES or name.startswith("hugepages-"):
         for power, suffix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
             if units >= 1 << power:
                 return f"{round(units / (1 << power), 2):g}{suffix}"

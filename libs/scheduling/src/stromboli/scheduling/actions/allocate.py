@@ -20,6 +20,7 @@ from stromboli.scheduling.explain import (
     Unblock,
     invalid,
     misplaced,
+    not_complete,
     overused,
     refused,
     waits_behind,
@@ -130,6 +131,8 @@ def _take_turn(
         return False
     decisions.tried[contender.key] = session.trial.placements(mark)
     session.trial.rollback(mark)
+    if explanation is None and not contender.job.gated:
+        explanation = not_complete(contender)
     if explanation is not None:
         _tell_that_it_waits(session, contender, explanation)
         decisions.explanations[contender.key] = explanation
