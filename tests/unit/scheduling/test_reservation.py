@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -151,6 +151,17 @@ def fits(work: Work, sizes: list[int]) -> bool:
 )
 @given(
     sizes=st.lists(st.integers(1, 8), min_size=1, max_size=4), works=st.lists(works, max_size=12)
+)
+@example(  # one that ends in time has begun since the job at the head was refused
+    sizes=[3, 4, 1, 1],
+    works=[
+        Work(after_s=0, pods=1, cpu=1, runs_s=80),
+        Work(after_s=20, pods=1, cpu=1, runs_s=1),
+        Work(after_s=25, pods=2, cpu=3, runs_s=1),
+        Work(after_s=15, pods=1, cpu=1, runs_s=1),
+        Work(after_s=0, pods=1, cpu=1, runs_s=21),
+        Work(after_s=0, pods=5, cpu=1, runs_s=1),
+    ],
 )
 @settings(max_examples=60, deadline=None)
 def test_a_job_with_a_date_starts_on_that_date_or_before(

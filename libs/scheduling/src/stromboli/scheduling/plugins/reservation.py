@@ -44,6 +44,11 @@ _Wish: TypeAlias = tuple[IntVector, BoolPerNode, int]
 """What a pod asks for, the nodes that suit it, and how many such pods there are."""
 
 
+_NOWHERE: Final[IntVector] = np.zeros(0, dtype=np.int64)
+_PLENTY: Final = 1 << 60
+"""More than anybody asks for."""
+
+
 class Args(msgspec.Struct, frozen=True):
     """Takes none."""
 
@@ -99,7 +104,9 @@ class Reservation:
         self._times = RunTimes()
         self._head: JobKey | None = None
         self._lacking: Amounts = ()
-        """What its queue is short of."""
+        """What its queue was short of when the job last had its turn."""
+        self._used_then: IntVector = _NOWHERE
+        """And what its queue used at that moment."""
         self._known: tuple[_Date | None] | None = None
         """The date, once anybody has asked for it in this cycle."""
         self._begun: list[Placement] = []
@@ -118,8 +125,9 @@ class Reservation:
             return
         if self._head is None or self._has_begun(self._session, self._head):
             self._head, self._known = contender.key, None
-        if self._head == contender.key and self._lacking != lacking:
+        if self._head == contender.key:
             self._lacking, self._known = lacking, None
+            self._used_then = self._used(self._session, contender.queue) if lacking else _NOWHERE
 
     # Who else may start.
 
@@ -215,7 +223,7 @@ class Reservation:
         """None when no estimate says when the room will be there."""
         head = session.contender(key)
         wishes = _wishes(session, head)
-        lacking = session.nodes.resources.vector(self._lacking)
+        lacking = self._lacking_now(session, head.queue)
         ends = sorted(self._ends(session), key=lambda left: left.at)
         leaving = _Leaving(session.trial.future, ends, head.queue)
         number = leaving.first_with_room(wishes, lacking)
@@ -229,6 +237,31 @@ class Reservation:
             return None
         spare = leaving.returned(by_then) - lacking if self._lacking else None
         return _Date(key, head.queue, at, free - seats, spare)
+
+    def _lacking_now(self, session: Session, queue: str) -> IntVector:
+        """Since then others of the queue may have begun or ended; what it has enough of is free."""
+        resources = session.nodes.resources
+        lacking = np.full(len(resources), -_PLENTY, dtype=np.int64)
+        if self._lacking:
+            grown = self._used(session, queue)
+            grown[: len(self._used_then)] -= self._used_then
+            for name, units in self._lacking:
+                row = resources.row(name)
+                lacking[row] = units + grown[row]
+        return lacking
+
+    def _used(self, session: Session, queue: str) -> IntVector:
+        """By the queue's pods, those included that this cycle has placed."""
+        resources = session.nodes.resources
+        used = np.zeros(len(resources), dtype=np.int64)
+        for job in session.jobs.values():
+            if job.allocated and session.queue_of(job) == queue:
+                for name, units in job.allocated.items():
+                    used[resources.row(name)] += units
+        for placement in self._begun:
+            if placement.contender.queue == queue:
+                used[: len(placement.request)] += placement.request * len(placement.slots)
+        return used
 
     def _ends(self, session: Session) -> list[_Left]:
         """When running jobs should have left; those that nothing is known of are left out."""
@@ -334,9 +367,6 @@ class _Leaving:
         if (self.returned(number)[: len(lacking)] < lacking).any():
             return False
         return _seats(self.after(number), wishes) is not None
-
-
-_NOWHERE: Final[IntVector] = np.zeros(0, dtype=np.int64)
 
 
 def build(arguments: Mapping[str, Any]) -> Reservation:
