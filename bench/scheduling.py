@@ -38,6 +38,8 @@ __all__ = ["NAME", "QUESTION", "measure"]
 
 NAME = "scheduling"
 QUESTION = "How many pods per second does the scheduler's core place?"
+_ENDED = 8
+"""Pods that end, one after the other, while others wait."""
 
 
 class GrowthBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,11 +61,18 @@ class Reclaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Nodes that the other queue wants back, all GPUs of each."""
 
 
+class Backlog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    nodes: int
+    waiting: list[int]
+    """Jobs that are alike and wait on a full cluster."""
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nodes: int
     repeats: int
     workloads: list[Gangs]
     hopeless: int
+    backlog: Backlog
     growth: list[int]
     growth_base: GrowthBase
     session: ClusterSize
@@ -88,6 +97,8 @@ async def measure(run: Run) -> AsyncGenerator[Table | NotMeasured]:
     )
     run.say(f"a fresh job beside {workload.hopeless:,} that can't run")
     yield _hopeless(workload)
+    run.say(f"a pod ends while up to {max(workload.backlog.waiting):,} jobs wait")
+    yield _backlog(workload.backlog)
     run.say("growth")
     yield _growth(workload)
     run.say("opening a session")
@@ -137,7 +148,7 @@ def _hopeless(workload: Workload) -> Table:
                 driver.know(gang(f"stuck-{number}", 1, cpu=cpu))
             driver.decide()
             seconds = [
-                driver.placed_in(list(packed(gang(f"fresh-{n}", 4))), expect=4) for n in range(30)
+                driver.placed_in(list(packed(gang(f"fresh-{n}", 4))), expect=4) for n in range(10)
             ]
             median = statistics.median(seconds) * 1000
             alone = alone or median
@@ -158,7 +169,49 @@ def _hopeless(workload: Workload) -> Table:
     return Table(
         title="A gang of 4 that fits, beside jobs that fit nowhere",
         rows=rows,
-        notes=["When a pod ends, all jobs that lack room are looked at again."],
+        notes=[
+            "When a pod ends, of jobs that are alike and lack room the first is looked at again."
+        ],
+    )
+
+
+def _backlog(size: Backlog) -> Table:
+    """A full cluster, many jobs that wait for a place, and one pod that ends."""
+    rows: list[Row] = []
+    for conf in ("helm", "evicting"):
+        for waiting in size.waiting:
+            driver = _with_nodes(Gangs(name="", jobs=1, size=1, conf=conf), size.nodes)
+            old = [
+                list(running(f"old-{n:05}", [f"node-{n:05}"], cpu="64")) for n in range(size.nodes)
+            ]
+            driver.know(chain.from_iterable(old))
+            driver.settle()
+            for number in range(waiting):
+                driver.know(gang(f"waits-{number:05}", 1, cpu="64"))
+            driver.decide()
+            driver.settle()
+            seconds: list[float] = []
+            for ended in range(_ENDED):
+                for item in old[ended]:
+                    driver.forget(item)
+                gc.collect()
+                before, started = driver.bound, time.process_time()
+                driver.decide()
+                seconds.append(time.process_time() - started)
+                if driver.bound - before != 1:
+                    raise RuntimeError(f"one pod ended, {driver.bound - before} were bound")
+            rows.append(
+                {
+                    "actions": " ".join(CONFS[conf].actions),
+                    "waiting": waiting,
+                    "median ms": statistics.median(seconds) * 1000,
+                    "worst ms": max(seconds) * 1000,
+                }
+            )
+    return Table(
+        title=f"One pod ends on {size.nodes:,} full nodes while jobs that are alike wait",
+        rows=rows,
+        notes=["Processor time of the cycle after it."],
     )
 
 

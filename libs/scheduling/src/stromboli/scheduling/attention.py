@@ -7,6 +7,7 @@ within a cycle.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,8 @@ from stromboli.scheduling.alarms import Alarms
 from stromboli.scheduling.cluster import Changes, Cluster
 from stromboli.scheduling.explain import Explanation, Unblock
 from stromboli.scheduling.pods import JobKey
-from stromboli.scheduling.queue_waits import QueueWaits, Wait
 from stromboli.scheduling.resources import Amounts
-from stromboli.scheduling.sleeping import Sleepers
+from stromboli.scheduling.sleeping import Crowd, Rank, Sleepers, Until, Wait
 
 __all__ = ["Attention"]
 
@@ -30,15 +30,18 @@ class Attention:
     """Who is awake."""
 
     cluster: Cluster
-    _sleepers: Sleepers = field(default_factory=Sleepers)
+    called: list[Crowd[Any]] = field(default_factory=list[Crowd[Any]])
+    """Jobs that are alike and could be helped now: they sleep on until the first of them is."""
+    _sleepers: Sleepers[Until] = field(default_factory=Sleepers[Until])
     _holding: dict[JobKey, None] = field(default_factory=dict[JobKey, None])
     _alarms: Alarms = field(default_factory=Alarms)
-    _queue_waits: QueueWaits = field(default_factory=QueueWaits)
+    _queue_waits: Sleepers[Wait] = field(default_factory=Sleepers[Wait])
 
     def awake(self, changes: Changes, now: float, *, everything: bool) -> list[JobKey]:
-        """The jobs to look at now, by name."""
+        """The jobs to look at now, by name; and of those that are `called` the first."""
+        self.called = []
         if everything or changes.everything:
-            self._sleepers.wake_all()
+            self._sleepers.clear()
             self._queue_waits.clear()
             self._alarms.ring(now)
             return sorted(self.cluster.jobs)
@@ -55,10 +58,20 @@ class Attention:
 
         Plugins can answer that only when the cycle has opened, hence not with all others.
         """
-        return sorted(self._queue_waits.wake_if(has_room)) if _moves_shares(changes) else []
+        if not _moves_shares(changes):
+            return []
+        woken, called = self._queue_waits.wake_if(has_room)
+        return sorted([*woken, *self._call(called, changes)])
+
+    def _call(self, crowds: list[Crowd[Any]], changes: Changes) -> list[JobKey]:
+        """Who is awake although others are like it: all, where a queue has new rules."""
+        if changes.queues:
+            return [job for crowd in crowds for job in crowd.wake_all()]
+        self.called += crowds
+        return []
 
     def _wake(self, job: JobKey) -> None:
-        self._sleepers.wake(job)
+        self._sleepers.drop(job)
         self._queue_waits.drop(job)
 
     def _helped(self, changes: Changes) -> list[JobKey]:
@@ -79,7 +92,12 @@ class Attention:
             kinds.append(Unblock.VICTIMS)
         if changes.volumes:
             kinds.append(Unblock.VOLUMES)
-        return self._sleepers.wake_if(kinds, self._could_be_met) if kinds else []
+        if not kinds:
+            return []
+        woken, called = self._sleepers.wake_if(
+            lambda until: until.unblock in kinds and self._could_be_met(until.need)
+        )
+        return [*woken, *self._call(called, changes)]
 
     def _could_be_met(self, need: Amounts) -> bool:
         """Whether the whole cluster has that much free, or will have."""
@@ -97,7 +115,13 @@ class Attention:
         return True
 
     def rest(
-        self, job: JobKey, explanation: Explanation | None, *, holding: bool, evicts: bool = False
+        self,
+        job: JobKey,
+        explanation: Explanation | None,
+        rank: Rank | None,
+        *,
+        holding: bool,
+        evicts: bool = False,
     ) -> None:
         """The job was looked at; until when need nobody do so again?
 
@@ -108,14 +132,21 @@ class Attention:
         if holding:
             self._holding[job] = None
         elif evicts and explanation is not None and explanation.unblock in _LACKING_ROOM:
-            self._sleepers.sleep(job, Unblock.VICTIMS, ())
+            self._sleepers.put(job, Until(Unblock.VICTIMS, ()), rank)
         elif explanation is not None and explanation.queue:
-            self._sleepers.wake(job)
+            self._sleepers.drop(job)
             admitted = self.cluster.jobs[job].phase != PodGroupPhase.PENDING
             wait = Wait(explanation.queue, explanation.need, admitted)
-            self._queue_waits.put(job, wait)
+            self._queue_waits.put(job, wait, rank)
         elif explanation is not None and explanation.unblock not in {Unblock.JOB, Unblock.TIME}:
-            self._sleepers.sleep(job, explanation.unblock, explanation.need)
+            self._sleepers.put(job, Until(explanation.unblock, explanation.need), rank)
+
+    def follow(self, crowd: Crowd[Any], last: JobKey, now: float) -> None:
+        """Who slept on waits for the same as the last one like them that got nothing."""
+        if _moved(crowd, last, self._sleepers) or _moved(crowd, last, self._queue_waits):
+            return
+        for job in crowd.wake_all():
+            self.look_at(job, now)
 
     def wake_those(self, wanted: Callable[[JobKey], bool]) -> list[JobKey]:
         asleep = (*self._sleepers.jobs(), *self._queue_waits.jobs())
@@ -141,3 +172,15 @@ def _moves_shares(changes: Changes) -> bool:
     return (changes.capacity or changes.claims or changes.nodes or changes.others) or bool(
         changes.queues
     )
+
+
+def _moved(crowd: Crowd[Any], last: JobKey, home: Sleepers[Any]) -> bool:
+    """Whether the job sleeps here as one of the crowd, which then is here too."""
+    reason, rank = home.place_of(last) or (None, None)
+    if rank is None or rank.like != crowd.like:
+        return False
+    if home is not crowd.home or reason != crowd.reason:
+        line = list(crowd.line)
+        crowd.wake_all()
+        home.put_all(line, reason, crowd.like)
+    return True

@@ -27,6 +27,7 @@ from stromboli.contracts.stimuli import (
     WokeUp,
 )
 from stromboli.scheduling.actions.registry import action
+from stromboli.scheduling.alike import Alike
 from stromboli.scheduling.asking import Asking, told
 from stromboli.scheduling.attention import Attention
 from stromboli.scheduling.backoff import Backoff
@@ -44,10 +45,11 @@ from stromboli.scheduling.plugins.registry import build_all
 from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus
 from stromboli.scheduling.queue_gauges import Gauges, gauges_of
 from stromboli.scheduling.queue_reasons import job_name
-from stromboli.scheduling.queue_waits import Wait
 from stromboli.scheduling.remote import Remote
 from stromboli.scheduling.reporting import Reporting
+from stromboli.scheduling.reserve import Reserve
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.sleeping import Wait
 from stromboli.scheduling.status import is_ready, phase_of
 from stromboli.scheduling.tally import (
     ACTION,
@@ -158,6 +160,7 @@ class SchedulerCore:
             plugin.connect(self._remote)
         self._panel = panel
         self._actions = actions
+        self._alike = Alike(panel, self._conf.actions)
         self._lines.clear()
         self._evicts = bool(_EVICTING.intersection(self._conf.actions))
         # New plugins know nothing yet, and what they will say may be new to every job.
@@ -301,6 +304,7 @@ class SchedulerCore:
             late = [key for key in self._with_those_ahead(late) if key not in contenders]
             session.join(self._contenders(late, decisions, deferred, now))
             awake = sorted({*awake, *late})
+        reserve = session.reserve = self._reserve(session, decisions, deferred)
         for name, act in zip(self._conf.actions, self._actions, strict=True):
             with self.tally.span(ACTION, name):
                 act(session, decisions)
@@ -311,13 +315,34 @@ class SchedulerCore:
             said += self._bind(commit, now)
         for claim in decisions.claims:
             said += self._make_room(claim, now)
-        self._line_up(awake, contenders, decisions.explanations)
+        awake = sorted({*awake, *reserve.joined})
+        self._line_up(awake, session.contenders, decisions.explanations)
         for key in awake:
             if key in self.cluster.jobs:
-                said += self._conclude(key, contenders.get(key), decisions, now)
+                said += self._conclude(key, session, decisions, now)
+        for crowd, last in reserve.last.items():
+            self._attention.follow(crowd, last, now)
         said += self._report_queues(session.dirty, now)
         said += self._reporting.set_aside(now)
         return said + self._wake_at(now if self.cluster.changes else self._next_look)
+
+    def _reserve(
+        self, session: Session, decisions: Decisions, deferred: dict[JobKey, Explanation]
+    ) -> Reserve:
+        """Those that are called; the first of each crowd joins the session."""
+
+        def join(job: JobKey, *, late: bool) -> Contender | None:
+            joining = self._contenders([job], decisions, deferred, session.now)
+            session.join(joining)
+            if late and job in self.explanations:
+                # Its turn to be refused has passed, and its like was.
+                before = replace(self.explanations[job], ahead=(), ahead_in_all=0)
+                decisions.explanations.setdefault(job, before)
+            return joining.get(job)
+
+        reserve = Reserve(join, lambda contender: self._alike.like(session, contender))
+        reserve.call(self._attention.called)
+        return reserve
 
     def _has_room(self, wait: Wait) -> bool:
         queue = self.cluster.queues.get(wait.queue)
@@ -511,10 +536,10 @@ class SchedulerCore:
         return [intent, *self._reporting.told_to_go(intent.id, job, task, why, now)]
 
     def _conclude(
-        self, key: JobKey, contender: Contender | None, decisions: Decisions, now: float
+        self, key: JobKey, session: Session, decisions: Decisions, now: float
     ) -> list[Instruction]:
         """Evictions, status and story of one job that was looked at."""
-        job = self.cluster.jobs[key]
+        job, contender = self.cluster.jobs[key], session.contenders.get(key)
         if not job.is_wanted:
             return []
         said = self._evict_half_bound(job, now)
@@ -526,7 +551,8 @@ class SchedulerCore:
         if contender is not None and contender.job.awaited:
             self.tally.attempted(UNSCHEDULABLE)
         holding = key in decisions.holding
-        self._attention.rest(key, found, holding=holding, evicts=self._evicts)
+        rank = self._alike.rank(session, contender) if contender is not None else None
+        self._attention.rest(key, found, rank, holding=holding, evicts=self._evicts)
         phase = contender.phase if contender else phase_of(job, job.phase)
         reports = (
             self._reporting.job(job, phase, found, now),

@@ -336,6 +336,11 @@ class Contender:
             else:
                 self._lost.pop(task.uid, None)
 
+    @property
+    def has_place(self) -> bool:
+        """Whether this cycle has found a place for any of it, now or later."""
+        return any(self.placed.values()) or any(self.pipelined.values())
+
     def ready(self, role: str | None = None) -> int:
         """How many count towards the minimum, what this cycle did included."""
         standing = self.job.ready if role is None else self.job.count(*READY, role=role)

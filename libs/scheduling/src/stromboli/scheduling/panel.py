@@ -24,6 +24,7 @@ from stromboli.scheduling.plugins.api import (
     DomainOrder,
     Enqueueable,
     Enqueued,
+    EvenHanded,
     Evictable,
     Filter,
     FirstTurn,
@@ -209,6 +210,11 @@ class Panel:
 
     def __iter__(self) -> Iterator[Plugin]:
         return (seat.plugin for tier in self.tiers for seat in tier)
+
+    @property
+    def is_even_handed(self) -> bool:
+        """Whether jobs that are alike get the same answers from everybody."""
+        return all(isinstance(plugin, EvenHanded) for plugin in self)
 
     # Orders.
 

@@ -28,6 +28,7 @@ from stromboli.scheduling.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
     from stromboli.scheduling.explain import Explanation
+    from stromboli.scheduling.reserve import Reserve
 
 __all__ = ["Session"]
 
@@ -76,6 +77,8 @@ class Session:
     """Jobs that have the first turns: half-bound gangs, and owners of room that comes free."""
     deferred: Mapping[JobKey, "Explanation"] = field(default_factory=dict[JobKey, "Explanation"])
     """Half-bound gangs that must not ask again yet: they take their room, but do not bind."""
+    reserve: "Reserve | None" = None
+    """Jobs that are like some that take part, and sleep until those get something."""
     tally: Tally = field(default_factory=Tally)
     allocatable: IntMatrix = field(init=False)
     trial: Trial = field(init=False)

@@ -5,14 +5,14 @@ turns, one pod each, so that queues and jobs take turns by their shares. Where n
 in between, the extras are placed together: the result is the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.actions.filling import Filled, fill
-from stromboli.scheduling.actions.turns import Turns
+from stromboli.scheduling.actions.turns import Turn, Turns
 from stromboli.scheduling.decisions import Action, Commit, Decisions
 from stromboli.scheduling.explain import (
     Code,
@@ -52,7 +52,14 @@ def build(arguments: Mapping[str, Any]) -> Action:
 
 
 def run(session: Session, decisions: Decisions) -> None:
-    turns = Turns(session, _candidates(session, decisions))
+    def others(turn: Turn) -> Iterable[Contender]:
+        """Who is like a job that found a place may find one too."""
+        if session.reserve is None or not turn.contender.has_place:
+            return ()
+        return _candidates(session, session.reserve.after(turn.contender), decisions)
+
+    contenders = session.contenders.values()
+    turns = Turns(session, _candidates(session, contenders, decisions), others)
     while (contender := turns.pop()) is not None:
         queue = session.queue(contender)
         if contender.key not in session.first and session.panel.overused(queue):
@@ -72,8 +79,10 @@ def run(session: Session, decisions: Decisions) -> None:
                 decisions.explanations.setdefault(left.key, waits_behind(left, contender))
 
 
-def _candidates(session: Session, decisions: Decisions) -> Iterator[Contender]:
-    for contender in session.contenders.values():
+def _candidates(
+    session: Session, contenders: Iterable[Contender], decisions: Decisions
+) -> Iterator[Contender]:
+    for contender in contenders:
         if contender.phase == PodGroupPhase.PENDING:
             if "enqueue" in session.actions:
                 continue

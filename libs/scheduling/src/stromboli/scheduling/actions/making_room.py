@@ -12,6 +12,7 @@ import numpy as np
 
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.actions.tenancy import Tenancy
+from stromboli.scheduling.actions.turns import Turn
 from stromboli.scheduling.decisions import Claimed, Decisions
 from stromboli.scheduling.explain import waits_for_release, waits_for_victims
 from stromboli.scheduling.jobs import Contender
@@ -20,7 +21,15 @@ from stromboli.scheduling.pods import Task, TaskStatus
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.trial import Eviction, Kept, Placement
 
-__all__ = ["Room", "conclude", "is_for_allocate", "spare", "starving", "waits_for_its_node"]
+__all__ = [
+    "Room",
+    "conclude",
+    "is_for_allocate",
+    "spare",
+    "starving",
+    "starving_since",
+    "waits_for_its_node",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +114,21 @@ class Room:
 
 def starving(session: Session) -> list[Contender]:
     """Jobs that may ask others to make room, among those that are looked at."""
+    return _starving(session, session.contenders.values())
+
+
+def starving_since(session: Session, turn: Turn, queue: str | None) -> list[Contender]:
+    """Such jobs of the queue that are looked at because this turn has changed something."""
+    changed = session.trial.checkpoint() > turn.mark and turn.contender.key not in session.first
+    if session.reserve is None or not changed:
+        return []
+    return _starving(session, session.reserve.since(turn.order[1:], queue))
+
+
+def _starving(session: Session, contenders: Iterable[Contender]) -> list[Contender]:
     return [
         contender
-        for contender in session.contenders.values()
+        for contender in contenders
         if contender.phase != PodGroupPhase.PENDING
         and contender.key not in session.deferred
         and (contender.waiting or contender.best_effort)

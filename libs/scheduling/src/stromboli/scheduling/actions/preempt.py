@@ -19,11 +19,12 @@ from stromboli.scheduling.actions.making_room import (
     is_for_allocate,
     spare,
     starving,
+    starving_since,
     waits_for_its_node,
 )
 from stromboli.scheduling.actions.picking import Limits, pick_gently
 from stromboli.scheduling.actions.tenancy import Tenancy, in_victim_order
-from stromboli.scheduling.actions.turns import Turns
+from stromboli.scheduling.actions.turns import Turn, Turns
 from stromboli.scheduling.decisions import Action, Decisions
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim
@@ -82,12 +83,15 @@ class _Preempting:
         for contender in candidates:
             by_queue.setdefault(contender.queue, []).append(contender)
         for queue in sorted(by_queue, key=self.session.queue_order_of):
-            turns = Turns(self.session, by_queue[queue])
+            turns = Turns(self.session, by_queue[queue], self._others)
             while (contender := turns.pop()) is not None:
                 if self._between_jobs(contender) and self._wants_more(contender):
                     turns.push(contender)
             for contender in sorted(by_queue[queue], key=self.session.job_order):
                 self._within_job(contender)
+
+    def _others(self, turn: Turn) -> list[Contender]:
+        return starving_since(self.session, turn, turn.contender.queue)
 
     def _wants_more(self, contender: Contender) -> bool:
         return bool(_tasks_of(contender)) and self.session.panel.is_starving(contender)

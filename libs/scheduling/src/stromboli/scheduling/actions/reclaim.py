@@ -20,6 +20,7 @@ from stromboli.scheduling.actions.making_room import (
     is_for_allocate,
     spare,
     starving,
+    starving_since,
 )
 from stromboli.scheduling.actions.tenancy import Tenancy, in_victim_order
 from stromboli.scheduling.actions.turns import Turns
@@ -64,7 +65,9 @@ class _Reclaiming:
     )
 
     def run(self, candidates: list[Contender]) -> None:
-        turns = Turns(self.session, candidates)
+        turns = Turns(
+            self.session, candidates, lambda turn: starving_since(self.session, turn, turn.queue)
+        )
         while (contender := turns.pop()) is not None:
             if self.session.panel.overused(self.session.queue(contender)):
                 turns.leave(contender)

@@ -2,24 +2,37 @@
 
 Jobs that must not wait (`session.first`) come before all queues. Where no plugin prefers a
 queue, the first job of all queues has the turn. A job may come back for another turn; its place
-in the order is then found anew. A queue may leave for the rest of the cycle.
+in the order is then found anew. A queue may leave for the rest of the cycle. After every turn
+others may join that only wait for what came of it.
 """
 
 import heapq
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
 
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import SortKey
 from stromboli.scheduling.session import Session
 
-__all__ = ["Turns"]
+__all__ = ["Turn", "Turns"]
 
 _Waiting: TypeAlias = tuple[SortKey, Contender]
 
 _FIRST = "/first"
 _ALL = "/all"
 """Lines that are no queue's; a queue's name has no slash."""
+
+
+class Turn(NamedTuple):
+    """One that was taken."""
+
+    contender: Contender
+    order: SortKey
+    """The job's, as it was then."""
+    mark: int
+    """The trial's."""
+    queue: str | None
+    """Whose jobs stood in line for it; None: those of all queues."""
 
 
 class _Line:
@@ -63,8 +76,16 @@ class _Line:
 class Turns:
     """Jobs that still want a turn in this cycle."""
 
-    def __init__(self, session: Session, contenders: Iterable[Contender]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        contenders: Iterable[Contender],
+        others: Callable[[Turn], Iterable[Contender]] | None = None,
+    ) -> None:
+        """`others`: who joins because of a turn."""
         self._session = session
+        self._others = others
+        self._taken: Turn | None = None
         self._by_queue: dict[str, _Line] = {}
         # A queue that may have to leave needs a line of its own.
         self._apart = bool(
@@ -84,6 +105,22 @@ class Turns:
         line.come_back(self._session.job_order(contender), contender)
 
     def pop(self) -> Contender | None:
+        if self._taken is not None and self._others is not None:
+            for contender in self._others(self._taken):
+                self.push(contender)
+        contender = self._pop()
+        reserve = self._session.reserve
+        self._taken = None
+        if contender is not None and reserve is not None and not reserve.is_empty:
+            self._taken = Turn(
+                contender,
+                self._session.job_order(contender),
+                self._session.trial.checkpoint(),
+                contender.queue if self._apart else None,
+            )
+        return contender
+
+    def _pop(self) -> Contender | None:
         name = self._next_line()
         if name is None:
             return None

@@ -47,6 +47,7 @@ __all__ = [
     "DomainOrder",
     "Enqueueable",
     "Enqueued",
+    "EvenHanded",
     "Evictable",
     "Filter",
     "FirstTurn",
@@ -250,6 +251,17 @@ class Impartial(Protocol):
     """
 
     is_impartial: bool
+
+
+@runtime_checkable
+class EvenHanded(Protocol):
+    """Has for jobs that hold nothing and ask for the same in one queue the same answers.
+
+    And within one cycle it becomes only stricter to them the more others get. Then of jobs that
+    are alike only the first need be asked, until that one gets something.
+    """
+
+    is_even_handed: bool
 
 
 @runtime_checkable

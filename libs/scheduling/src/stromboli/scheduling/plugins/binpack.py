@@ -30,6 +30,7 @@ class Binpack:
     """Scores nodes by how full they would be of what the pod asks for."""
 
     name = NAME
+    is_even_handed = True
 
     def __init__(self, weight: int, weights: Mapping[str, int]) -> None:
         self._weight = weight

@@ -55,6 +55,7 @@ class Capacity(AccountKeeper):
     """Queues side by side; their parents mean nothing."""
 
     name = NAME
+    is_even_handed = True
     is_impartial = True
 
     def __init__(self) -> None:

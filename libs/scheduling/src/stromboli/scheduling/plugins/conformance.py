@@ -23,6 +23,7 @@ class Conformance:
     """Takes critical pods off every list of victims."""
 
     name = NAME
+    is_even_handed = True
     is_impartial = True
 
     def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task]:

@@ -36,6 +36,7 @@ class Drf(JobShares):
     """Orders jobs; queues are none of its business."""
 
     name = NAME
+    is_even_handed = True
     is_impartial = True
     order_is_own = True
 

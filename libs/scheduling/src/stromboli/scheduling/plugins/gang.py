@@ -30,6 +30,7 @@ class Gang:
     """Holds jobs to their minimum."""
 
     name = NAME
+    is_even_handed = True
     is_impartial = True
     order_is_own = True
 

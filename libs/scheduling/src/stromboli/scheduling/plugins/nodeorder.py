@@ -49,6 +49,7 @@ class NodeOrder:
     """Scores nodes as Kubernetes does."""
 
     name = NAME
+    is_even_handed = True
 
     def __init__(self, args: Args) -> None:
         self._args = args

@@ -32,6 +32,7 @@ class Overcommit:
     """Holds back jobs that could not start anyway."""
 
     name = NAME
+    is_even_handed = True
 
     def __init__(self, args: Args) -> None:
         self._factor = args.factor if args.factor >= 1 else _FACTOR

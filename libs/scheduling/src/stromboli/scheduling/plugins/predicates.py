@@ -89,6 +89,7 @@ class Predicates:
     """Filters nodes by what is written on them, and by who stands there."""
 
     name = NAME
+    is_even_handed = True
 
     def __init__(self, args: Args) -> None:
         self._args = args

@@ -26,6 +26,7 @@ class Priority:
     """Orders jobs and pods, and names victims, by priority."""
 
     name = NAME
+    is_even_handed = True
     is_impartial = True
     order_is_own = True
 

@@ -43,6 +43,7 @@ class Proportion(AccountKeeper):
     """Shares out the cluster anew whenever somebody's wants have changed."""
 
     name = NAME
+    is_even_handed = True
     is_impartial = True
 
     def __init__(self) -> None:

@@ -82,6 +82,7 @@ class ResourceStrategyFit:
     """Scores nodes by how full they would be, resource by resource."""
 
     name = NAME
+    is_even_handed = True
 
     def __init__(self, args: Args) -> None:
         self._weight = args.weight if args.weight > 0 else _WEIGHT
