@@ -14,7 +14,6 @@ from typing import cast
 
 from stromboli.api.wellknown import SCHEDULER_NAME
 from stromboli.contracts.intents import PodBinding
-from stromboli.contracts.outcomes import AnyOutcome, Applied, GangBound, Refused
 from stromboli.contracts.stimuli import (
     FactChanged,
     Instruction,
@@ -28,6 +27,7 @@ from stromboli.contracts.stimuli import (
 )
 from stromboli.scheduling.actions.registry import action
 from stromboli.scheduling.alike import Alike
+from stromboli.scheduling.answers import Answers
 from stromboli.scheduling.asking import Asking, told
 from stromboli.scheduling.attention import Attention
 from stromboli.scheduling.backoff import Backoff
@@ -40,7 +40,6 @@ from stromboli.scheduling.halfbound import HalfBound
 from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.lines import Lines
 from stromboli.scheduling.loads import Loads
-from stromboli.scheduling.moments import moment_of
 from stromboli.scheduling.plugins.registry import build_all
 from stromboli.scheduling.pods import JobKey, PodKey, Task, TaskStatus
 from stromboli.scheduling.queue_gauges import Gauges, gauges_of
@@ -54,7 +53,6 @@ from stromboli.scheduling.status import is_ready, phase_of
 from stromboli.scheduling.tally import (
     ACTION,
     CYCLE,
-    ERROR,
     OPENING,
     SCHEDULED,
     UNSCHEDULABLE,
@@ -67,12 +65,10 @@ __all__ = ["KINDS", "SchedulerCore"]
 KINDS = ("node", "pod", "vcpodgroup", "queue", "priorityclass", "hypernode", *FOR_PLUGINS)
 """What the core must be told about."""
 
-_ASK_AGAIN_S = 1.0
-"""A status that was refused is not asked for again at once."""
-_SPARE_S = 10.0
-"""Nor is a pod that could not be evicted, for instance because of a disruption budget."""
 _NAMED = 3
 """So many of those ahead of a job are named to it."""
+_LOOK_AGAIN_S = 1.0
+"""A gang that may yet become whole is not looked at again at once."""
 _HALF_BOUND = "gang bound only in part"
 _EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim"})
 
@@ -97,8 +93,9 @@ class SchedulerCore:
         """For figures; it notes nothing until it is given a stopwatch."""
         self._half_bound = HalfBound(self._conf.gang_bind_timeout_s)
         self._backoff = Backoff()
-        self._spared: dict[str, float] = {}
-        """By uid: until when a pod is not asked to go again."""
+        self._answers = Answers(
+            self.cluster, self._reporting, self._attention, self._backoff, self.tally
+        )
         self._ready = False
         self._alarm = math.inf
 
@@ -193,9 +190,9 @@ class SchedulerCore:
             case FactChanged():
                 self.cluster.apply(stimulus)
             case OutcomeHeard(outcome):
-                said = self._heard(outcome, now)
+                said = self._answers.heard(outcome, now)
             case Unanswered(intent):
-                said = self._not_done(intent.id, now)
+                said = self._answers.not_done(intent.id, now)
             case Ready():
                 self._ready = True
                 return self._timed_cycle(now, everything=True)
@@ -215,72 +212,6 @@ class SchedulerCore:
             return []
         self._alarm = moment
         return [WakeAt(moment)]
-
-    # Answers.
-
-    def _heard(self, outcome: AnyOutcome, now: float) -> list[Instruction]:
-        match outcome:
-            case GangBound():
-                self.cluster.ledger.close(outcome.intent_id)
-                job = (outcome.namespace, outcome.name)
-                refused = [(pod.uid, pod.message) for pod in outcome.pods if not pod.bound]
-                if not refused:
-                    self._backoff.forget(job)
-                    if outcome.part + 1 == outcome.parts:
-                        self._note_wait(job, now)
-                return [
-                    *self._reporting.bound(outcome, now),
-                    *self._not_bound(job, refused, now),
-                ]
-            case Applied():
-                self.cluster.ledger.close_eviction(outcome.intent_id, done=True)
-                self._reporting.written(outcome.intent_id, outcome.resource_version)
-                return self._reporting.goes(outcome.intent_id, now)
-            case Refused():
-                return self._not_done(outcome.intent_id, now, why=outcome.message)
-            case _:
-                pass  # fences are the shell's business
-        return []
-
-    def _note_wait(self, key: JobKey, now: float) -> None:
-        """How long the job has existed when pods of it are bound."""
-        job = self.cluster.jobs.get(key)
-        if self.tally.is_on and job is not None:
-            created = moment_of(job.created)
-            if created is not None:
-                self.tally.placed(max(0.0, now - created))
-
-    def _not_bound(
-        self, job: JobKey, refused: Sequence[tuple[str, str]], now: float
-    ) -> list[Instruction]:
-        """Pods by uid that have no node, and why; without a reason nobody answered."""
-        back = [(self.cluster.give_back(uid), why) for uid, why in refused]
-        if not refused or not refused[0][1]:
-            return []
-        self._backoff.failed(job, refused[0][1], now)
-        self.tally.attempted(ERROR)
-        told = [(task, why) for task, why in back if task is not None]
-        return self._reporting.not_bound(job, told, now)
-
-    def _not_done(self, intent_id: str, now: float, *, why: str = "") -> list[Instruction]:
-        """Refused, or nobody answered: everything is as it was before, and can be asked again."""
-        ledger = self.cluster.ledger
-        job, uids = ledger.close(intent_id) or (None, [])
-        said: list[Instruction] = []
-        if job is not None:
-            said = self._not_bound(job, [(uid, why) for uid in uids], now)
-        again = None
-        spared, claimant = ledger.close_eviction(intent_id, done=False)
-        if spared is not None:
-            self.cluster.stays(spared)
-            self._spared[spared.uid] = now + _SPARE_S
-            again = spared.job
-        if claimant is not None:
-            self._attention.look_at(claimant, now + _SPARE_S)
-        again = self._reporting.not_written(intent_id, now) or again
-        if again is not None:
-            self._attention.look_at(again, now + _ASK_AGAIN_S)
-        return said
 
     # One cycle.
 
@@ -395,16 +326,11 @@ class SchedulerCore:
             nodes_changed=changes.nodes,
             nominated=cluster.nominated,
             leaving=cluster.ledger.leaving(),
-            spared=self._still_spared(now),
+            spared=self._answers.spared(now),
             first=self._half_bound.jobs,
             deferred=deferred,
             tally=self.tally,
         )
-
-    def _still_spared(self, now: float) -> frozenset[str]:
-        for uid in [uid for uid, until in self._spared.items() if until <= now]:
-            del self._spared[uid]
-        return frozenset(self._spared)
 
     def _changed(self, key: JobKey, now: float) -> None:
         job = self.cluster.jobs.get(key)
@@ -582,7 +508,7 @@ class SchedulerCore:
             return []
         if now < deadline or self.cluster.ledger.owes(job.key):
             # Binds that are under way may still complete it.
-            self._attention.look_at(job.key, max(deadline, now + _ASK_AGAIN_S))
+            self._attention.look_at(job.key, max(deadline, now + _LOOK_AGAIN_S))
             return []
         why = (
             f"only a part of it could be bound within {self._half_bound.timeout_s:g} s, "
