@@ -1,5 +1,6 @@
 """Whatever a trace says: time goes on, nodes hold what they can, gangs are whole, all ends."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from stromboli.api.core import Pod
 from stromboli.api.meta import KubeObject
 from stromboli.scheduling.conf_file import DEFAULT_CONF_FILE, read_conf
 from stromboli.simulating.cluster import Cluster
+from stromboli.simulating.errors import NeverSettles
 from stromboli.simulating.figures import figures_of
 from stromboli.simulating.manifests import Source
 from stromboli.simulating.running import Run, run_trace
@@ -118,7 +120,14 @@ def test_every_job_that_fits_finishes_gangs_are_whole_and_no_node_is_overcommitt
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trace=traces)
 def test_the_same_trace_gives_the_same_report_also_where_pods_are_evicted(trace: dict[str, Any]):
-    first, second = run(trace, EVICTING), run(trace, EVICTING)
+    try:
+        first = run(trace, EVICTING)
+    except NeverSettles as thrash:
+        # Without the plugin ownership, jobs may take each other's place again and again.
+        with pytest.raises(NeverSettles, match=re.escape(str(thrash))):
+            run(trace, EVICTING)
+        return
+    second = run(trace, EVICTING)
 
     assert figures_of(first) == figures_of(second)
     assert first.books.timeline == second.books.timeline
