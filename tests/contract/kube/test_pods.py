@@ -207,6 +207,23 @@ async def test_a_gated_pod_can_not_be_bound(kube: KubeClient, namespace: str) ->
     assert "schedulingGates" in caught.value.message
 
 
+async def test_the_gates_of_a_pod_can_be_taken_off_and_then_it_can_be_bound(
+    kube: KubeClient, namespace: str
+) -> None:
+    """As the scheduler asks for it: a merge patch with the pod's uid, harmless the second time."""
+    written = await kube.create(
+        POD, namespace, pod("a", schedulingGates=[{"name": "example.com/wait"}]), field_manager=ME
+    )
+    body = b'{"metadata":{"uid":"%s"},"spec":{"schedulingGates":null}}' % written.uid.encode()
+    for _ in range(2):
+        await kube.patch(POD, namespace, "a", body, patch_type=PatchType.MERGE, field_manager=ME)
+    await kube.bind(namespace, "a", uid=written.uid, node="n1")
+    found = decoded(await kube.get(POD, namespace, "a"))
+
+    assert found["spec"]["nodeName"] == "n1"
+    assert "schedulingGates" not in found["spec"]
+
+
 async def test_an_evicted_pod_that_was_not_bound_is_gone(kube: KubeClient, namespace: str) -> None:
     written = await kube.create(POD, namespace, pod("a"), field_manager=ME)
     await kube.evict(namespace, "a", uid=written.uid)

@@ -212,7 +212,7 @@ async def test_an_intent_of_an_unknown_type_keeps_its_place_until_it_expires(
     await peer.ask(successor)
     other = await peer.ask_and_hear(step(peer, passing, 1, job=beside), deadline_s=4)
     await nats_server.restart(hard=True)
-    await eventually(lambda: peer.connection.connected, describe="the peer to be back")
+    await eventually(lambda: peer.connection.reconnects, describe="the peer to be back")
     again = await peer.ask_and_hear(step(peer, passing, 2, job=beside), deadline_s=4)
 
     assert isinstance(other, Applied)

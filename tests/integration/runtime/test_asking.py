@@ -216,7 +216,7 @@ async def test_after_a_total_loss_outcomes_are_heard_from_the_beginning(
         await tell(bus, *(applied(number) for number in range(5)))
         await eventually(lambda: len(heard) == 5, describe="five outcomes")
         await nats_server.lose_all_data()
-        await eventually(lambda: bus.connection.connected, describe="the reconnect")
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
         await reconcile(bus.jetstream, [OUTCOME])
         await tell(bus, applied(10))
 

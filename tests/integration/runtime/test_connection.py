@@ -1,6 +1,7 @@
 import asyncio
 import gc
 import time
+from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
@@ -104,6 +105,69 @@ async def test_a_frozen_server_with_full_buffers_is_given_up(
         await eventually(lambda: bus.connection.reconnects == 1, describe="the reconnect")
 
 
+async def test_no_socket_is_left_open_by_attempts_to_reconnect_that_failed_half_way(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """A frozen server still accepts connections, and then says nothing."""
+    monkeypatch.setattr(connection_module, "_PING_INTERVAL_S", 0.1)
+    monkeypatch.setattr(connection_module, "_CONNECT_TIMEOUT_S", 0.1)
+    opened: list[asyncio.StreamWriter] = []
+    open_connection = asyncio.open_connection
+
+    async def noting(
+        *where: Any, **options: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await open_connection(*where, **options)
+        opened.append(writer)
+        return reader, writer
+
+    monkeypatch.setattr(asyncio, "open_connection", noting)
+    async with join(nats_server) as bus:
+        nats_server.pause()
+        await eventually(lambda: len(opened) > 3, describe="several attempts")
+        nats_server.resume()
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
+
+        assert [one for one in opened if not one.transport.is_closing()] == opened[-1:]
+
+
+async def test_a_reconnect_that_succeeds_just_when_the_connection_ends_leaves_nothing_behind(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """asyncio.wait_for returns what it got then, and nats-py goes on as if nobody had left."""
+    opened: list[asyncio.StreamWriter] = []
+    reached = asyncio.Event()
+    open_connection = asyncio.open_connection
+
+    async def telling(
+        *where: Any, **options: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await open_connection(*where, **options)
+        opened.append(writer)
+        reached.set()
+        return reader, writer
+
+    joined = asyncio.Event()
+
+    async def restart() -> None:
+        await joined.wait()
+        await nats_server.restart(hard=True)
+
+    monkeypatch.setattr(asyncio, "open_connection", telling)
+    async with background(restart()), asyncio.timeout(10):
+        async with join(nats_server) as bus:
+            client = bus.connection._client
+            reached.clear()
+            joined.set()
+            await reached.wait()
+        task, sockets = client._reconnection_task, [one.transport for one in opened]
+        left = [one for one in sockets if not one.is_closing()]
+
+    assert task is not None
+    assert task.done()
+    assert not left
+
+
 async def test_what_was_not_on_the_wire_when_the_link_broke_is_never_sent(
     bus: Bus, nats_server: NatsServer
 ):
@@ -123,7 +187,7 @@ async def test_what_was_not_on_the_wire_when_the_link_broke_is_never_sent(
         for _ in range(10):
             await bus.connection.publish("late.message", b"late")
         await nats_server.restart(hard=True)
-        await eventually(lambda: bus.connection.connected, describe="us to be back")
+        await eventually(lambda: bus.connection.reconnects, describe="us to be back")
         await eventually(lambda: other.connection.reconnects, describe="the other to be back")
         await bus.connection.publish("late.marker", b"marker")
         await eventually(lambda: arrived, describe="the marker")

@@ -43,9 +43,9 @@ async def test_several_readers_of_one_bad_message_make_one_letter(
         office = DeadLetterOffice(scheduler.publisher, scheduler.clock, "scheduler")
         await office.put_aside(bad(), "bad")
         await nats_server.restart(hard=True)
-        await eventually(lambda: scheduler.connection.connected, describe="the reconnect")
+        await eventually(lambda: scheduler.connection.reconnects, describe="the reconnect")
         await office.put_aside(bad(), "bad again, after a restart")
-        await eventually(lambda: bus.connection.connected, describe="the reconnect")
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
         assert await bus.messages("DEAD") == 1
 
         await office.put_aside(bad(4), "another message")

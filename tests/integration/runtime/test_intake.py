@@ -317,7 +317,7 @@ async def test_after_a_total_loss_new_intents_are_served(bus: Bus, nats_server: 
         await ask_all(sender, intent(ONE, 0))
         await eventually(lambda: handler.of(ONE) == [0], describe="the first intent")
         await nats_server.lose_all_data()
-        await eventually(lambda: bus.connection.connected, describe="the reconnect")
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
         await reconcile(bus.jetstream, [INTENT])
         await ask_all(sender, intent(ONE, 1))
 

@@ -143,7 +143,7 @@ async def test_a_released_lease_is_handed_over_at_once(bus: Bus, nats_server: Na
 async def test_a_lease_survives_a_quick_restart_of_the_server(bus: Bus, nats_server: NatsServer):
     async with keeper(bus, "a", life_s=5).lead() as lease:
         await nats_server.restart(hard=True)
-        await eventually(lambda: bus.connection.connected, describe="the reconnect")
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
         _, before = await stored_value(bus)
 
         async def renewed() -> bool:
@@ -174,7 +174,7 @@ async def test_after_a_total_loss_the_next_epoch_is_still_greater(
         await eventually(lambda: a.leads or b.leads, describe="a leader")
         old = (a.terms or b.terms)[0]
         await nats_server.lose_all_data()
-        await eventually(lambda: bus.connection.connected, describe="the reconnect")
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
         await reconcile(bus.jetstream, [LEASES])
 
         await eventually(lambda: len(a.terms) + len(b.terms) == 2, describe="the next leader")
@@ -194,11 +194,11 @@ async def test_an_old_revision_does_not_steal_a_lease_in_a_new_bucket(
         old_keeper = keeper(one, "old", life_s=30)
         old = await old_keeper._acquire()
         await nats_server.lose_all_data()
-        await eventually(lambda: two.connection.connected, describe="the reconnect")
+        await eventually(lambda: two.connection.reconnects, describe="the reconnect")
         await reconcile(bus.jetstream, [LEASES])
         new = await keeper(two, "new", life_s=30)._acquire()
         assert new.epoch.revision == old.epoch.revision
-        await eventually(lambda: one.connection.connected, describe="the old one's reconnect")
+        await eventually(lambda: one.connection.reconnects, describe="the old one's reconnect")
 
         assert not await old_keeper._renew(old)
 

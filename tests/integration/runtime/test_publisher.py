@@ -134,7 +134,7 @@ async def test_an_acknowledged_message_survives_the_kill(bus: Bus, nats_server: 
     nats_server.kill()
     ends = [await ended(future) for future in sent]
     await nats_server.start()
-    await eventually(lambda: bus.connection.connected, describe="the reconnect")
+    await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
 
     stored = sum(isinstance(end, PubAck) for end in ends)
     assert 500 < stored <= await bus.messages("HISTORY") <= 3000
@@ -152,7 +152,7 @@ async def test_while_disconnected_a_publish_fails_at_once_and_nothing_comes_late
     assert time.monotonic() - since < 0.5
 
     await nats_server.start()
-    await eventually(lambda: bus.connection.connected, describe="the reconnect")
+    await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
     ack = await bus.publisher.publish("vc.history.a.b", b"after")
 
     assert ack.seq == 1

@@ -275,7 +275,7 @@ async def test_after_a_total_loss_objects_stay_until_the_new_list_is_complete(
         await eventually(lambda: not it.view.unsynced, describe="the sync")
         old = it.view.incarnation
         await nats_server.lose_all_data()
-        await eventually(lambda: bus.connection.connected, describe="the reconnect")
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
         await reconcile(bus.jetstream, [STATE])
         await eventually(lambda: it.view.incarnation not in {"", old}, describe="the new log")
         assert it.view.unsynced == ("pod",)

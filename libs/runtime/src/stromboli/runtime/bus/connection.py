@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import nats
 import nats.errors
-from nats.aio.client import Client
+from nats.aio.client import Client, Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
@@ -55,8 +55,15 @@ class _AbruptClient(Client):
 
     It closes the socket politely, that is it waits until the peer has taken what is buffered.
     A peer that is frozen or unreachable never does, and no reconnect is tried meanwhile. And
-    it keeps unsent messages and sends them after the reconnect.
+    it keeps unsent messages and sends them after the reconnect. And the socket of an attempt to
+    reconnect that fails half way it forgets, open, when it tries again. And an attempt that
+    succeeds just when the connection is closed goes on, because `asyncio.wait_for` loses its
+    cancellation then.
     """
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        self._drop_socket()
+        await super()._connect_to_server(s)
 
     async def _process_op_err(self, e: Exception) -> None:
         if self.is_connected:
@@ -67,6 +74,18 @@ class _AbruptClient(Client):
         """Let go of the socket and of everything that is not on the wire yet."""
         self._pending.clear()
         self._pending_data_size = 0
+        self._drop_socket()
+
+    async def end_reconnecting(self) -> None:
+        """Once closed, stay closed."""
+        task = self._reconnection_task
+        while task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=0.1)
+        self._drop_socket()
+        await asyncio.sleep(0)  # what was aborted is closed by then
+
+    def _drop_socket(self) -> None:
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
@@ -305,3 +324,4 @@ async def _close(client: _AbruptClient) -> None:
         if not client.is_closed:
             client.abandon()
             await client.close()
+        await client.end_reconnecting()
