@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from stromboli.contracts.intents import CreateObject, DeleteObject, PatchObject
-from stromboli.contracts.stimuli import Ready
+from stromboli.contracts.stimuli import Ready, tell
 from stromboli.lifecycle.asking import Asker
 from stromboli.lifecycle.controllers.plain import Plain
 from stromboli.lifecycle.controllers.protocol import Case, Verdict
@@ -191,6 +191,21 @@ def test_a_key_is_looked_at_again_when_its_decision_said_so():
     driver.wait(5)
 
     assert set(controller.decided.values()) == {3}
+
+
+def test_facts_that_come_together_are_decided_on_once():
+    controller = Counting()
+    driver = with_queues(2, controller)
+    for weight in range(1, 4):
+        for name in ("q0", "q1"):
+            driver.gateway.patch("queue", name, {"spec": {"weight": weight}}, namespace="")
+    facts = [*driver.gateway.stimuli]
+    driver.gateway.stimuli.clear()
+
+    tell(driver.core, facts, now=driver.gateway.now)
+
+    assert len(facts) == 6
+    assert controller.decided == {"q0": 2, "q1": 2}
 
 
 class Failing(Counting):

@@ -9,6 +9,7 @@ from stromboli.contracts.outcomes import Reason
 from stromboli.testkit.job_scenario import JobScenario
 from stromboli.testkit.sample_jobs import job, task
 
+PENDING = "PodGroupPending"
 SAYS = 'Pod "j-t-0" is invalid: spec.restartPolicy: Unsupported value: "Sometimes"'
 
 
@@ -145,3 +146,33 @@ def test_a_queue_that_extends_to_other_clusters_marks_the_job_and_its_pods(
     assert found["metadata"]["annotations"] == {"volcano.sh/job-forwarding": "true"}
     assert pod["metadata"]["annotations"]["volcano.sh/job-forwarding"] == "true"
     assert pod["metadata"]["labels"]["volcano.sh/job-forwarding"] == "true"
+
+
+def says_why(scenario: JobScenario, message: str, since: str) -> None:
+    """The scheduler tells why the gang is not let in."""
+    condition = {
+        "type": "Unschedulable",
+        "status": "True",
+        "reason": "NotEnoughResources",
+        "message": message,
+        "lastTransitionTime": since,
+    }
+    [name] = scenario.gateway.names("vcpodgroup")
+    status = {"phase": "Pending", "conditions": [condition]}
+    scenario.gateway.patch("vcpodgroup", name, {"status": status})
+    scenario.settle()
+
+
+def test_a_reason_that_only_finds_other_words_makes_nobody_write(scenario: JobScenario):
+    """Thousands of jobs may wait, and how much they are short of changes all the time."""
+    scenario.submit(job("j", task("t", 1)))
+    says_why(scenario, "short by 3 cpu", "2030-01-01T12:00:00Z")
+    written = len(scenario.gateway.applied)
+    for missing in (2, 1, 4):
+        scenario.driver.wait(120)
+        says_why(scenario, f"short by {missing} cpu", "2030-01-01T12:00:00Z")
+
+    assert scenario.gateway.applied[written:] == []
+    says_why(scenario, "its queue is closed", "2030-01-01T12:08:00Z")
+    told = [event["message"].rpartition(", reason: ")[2] for event in events(scenario, PENDING)]
+    assert sorted(told) == ["its queue is closed", "short by 3 cpu"]

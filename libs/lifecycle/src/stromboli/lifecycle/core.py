@@ -68,11 +68,17 @@ class LifecycleCore:
                 self._readers.setdefault(kind, []).append(engine)
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
-        touched = self._touched(stimulus, now)
+        return self.handle_all((stimulus,), now=now)
+
+    def handle_all(self, stimuli: Sequence[Stimulus], *, now: float) -> list[Instruction]:
+        """All are taken in, then each key that any of them touched is decided once."""
+        touched = dict.fromkeys(
+            touch for stimulus in stimuli for touch in self._touched(stimulus, now)
+        )
         if not self._ready:
             return []
         instructions: list[Instruction] = []
-        for engine, key in dict.fromkeys(touched):
+        for engine, key in touched:
             instructions += engine.decide(key, now)
         return [*instructions, *self._wake(now)]
 

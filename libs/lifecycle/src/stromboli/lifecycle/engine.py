@@ -93,7 +93,9 @@ class Engine:
             for key in mine:
                 self._end(key, change, ended)
         yield from self.controller.touched_by(change, self.world)
-        yield from mine
+        is_heeded = not mine or self.controller.heeds(change)
+        # A key whose own writes were not seen yet may wait for just this version.
+        yield from mine if is_heeded else filter(self._book.is_closed, mine)
 
     def _end(self, key: str, change: Change, ended: Entry) -> None:
         is_itself = parts_of(key) == (change.kind, *change.place)

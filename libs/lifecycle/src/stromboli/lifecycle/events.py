@@ -38,6 +38,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "Warning"
     topic: str = ""
     """Of the notices with one topic, only the latest is remembered; the reason if empty."""
+    same_as: str = ""
+    """What does not change while it only finds other words; the message if empty."""
 
 
 def action_event(job: Job, action: str, *, now: float) -> OpaqueObject:
@@ -67,7 +69,7 @@ def tell(
 ) -> tuple[OpaqueObject | None, dict[str, str]]:
     """The event, unless it was told before or too lately; and what is told from now on."""
     topic = notice.topic or notice.reason
-    digest = _digest(notice.message)
+    digest = _digest(notice.same_as or notice.message)
     before, _, at = told.get(topic, "").partition("@")
     is_quiet = at.isdecimal() and now - int(at) < _QUIET_S
     if digest == before or is_quiet:

@@ -249,8 +249,11 @@ def _notices(situation: Situation, plan: Plan, result: _Result) -> Iterable[Noti
     if result.trouble:
         yield Notice(reason=result.trouble.reason, message=result.trouble.message)
     group = living_group(situation, result.records)
-    waits = "" if group is None or result.phase in KILLING else pending_reason(group)
-    if waits:
+    why = None if group is None or result.phase in KILLING else pending_reason(group)
+    if why is not None:
         metadata = situation.job.metadata
+        waits = f"{why.type.lower()}, reason: {why.message}"
         message = f"PodGroup {metadata.namespace}:{metadata.name} {waits}"
-        yield Notice(reason="PodGroupPending", message=message)
+        # Numbers in the message change all the time; since when it waits for this does not.
+        same = f"{why.type} {why.last_transition_time}" if why.last_transition_time else ""
+        yield Notice(reason="PodGroupPending", message=message, same_as=same)

@@ -10,7 +10,13 @@ from typing import Final
 from stromboli.api.batch import Job, TaskSpec
 from stromboli.api.kinds import controller_reference
 from stromboli.api.meta import ObjectMeta
-from stromboli.api.scheduling import PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicy
+from stromboli.api.scheduling import (
+    PodGroup,
+    PodGroupCondition,
+    PodGroupPhase,
+    PodGroupSpec,
+    SubGroupPolicy,
+)
 from stromboli.api.selectors import LabelSelector
 from stromboli.api.wellknown import DEFAULT_QUEUE, PARTITION_ID, RUNNING_ESTIMATE, TASK_SPEC
 from stromboli.lifecycle.quota import PriorityOf, min_resources
@@ -49,14 +55,14 @@ def admits_pods(group: PodGroup | None) -> bool:
     return group is not None and group.status.phase not in _CLOSED_TO_PODS
 
 
-def pending_reason(group: PodGroup) -> str:
-    """Why the gang is not let in, as the scheduler says it; empty if it is, or nobody says."""
+def pending_reason(group: PodGroup) -> PodGroupCondition | None:
+    """Why the gang is not let in, as the scheduler says it; None if it is, or nobody says."""
     if admits_pods(group):
-        return ""
+        return None
     for condition in reversed(group.status.conditions):
         if condition.status == "True" and condition.type != "Scheduled":
-            return f"{condition.type.lower()}, reason: {condition.message}"
-    return ""
+            return condition
+    return None
 
 
 def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:

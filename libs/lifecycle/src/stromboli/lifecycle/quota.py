@@ -46,16 +46,13 @@ def min_resources(job: Job, priority_of: PriorityOf) -> dict[str, QuantityText]:
         key=lambda task: -priority_of(templates[task.name].priority_class_name),
     )
     counts = _chosen(by_priority, job.spec.min_available)
-    return dict(
-        add_resources(
-            {
-                name: str(parse_quantity(amount) * counts[task.name])
-                for name, amount in pod_usage(templates[task.name]).items()
-            }
-            for task in by_priority
-            if counts[task.name]
-        )
-    )
+    total: dict[str, Quantity] = {}
+    for task in by_priority:
+        if counts[task.name]:
+            for name, amount in pod_usage(templates[task.name]).items():
+                more = parse_quantity(amount) * counts[task.name]
+                total[name] = total[name] + more if name in total else more
+    return {name: str(total[name]) for name in sorted(total)}
 
 
 def _chosen(tasks: Sequence[TaskSpec], wanted: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ from stromboli.api import kinds
 from stromboli.api.batch import Job
 from stromboli.api.core import Pod
 from stromboli.api.owners import is_controlled_by
+from stromboli.api.scheduling import PodGroup
 from stromboli.contracts.intents import AnyIntent, DeleteObject
 from stromboli.contracts.partitions import job_key
 from stromboli.contracts.permissions import CONTROLLERS
@@ -73,6 +74,12 @@ class JobController(Plain):
             return  # its status changes with every job, which is news to none of them
         for place in sorted(self._waiting.get((change.kind, change.place), ())):
             yield job_key(_JOB, *place)
+
+    def heeds(self, change: Change) -> bool:
+        """Of its PodGroup a job wants to know little; the scheduler often finds other words."""
+        if change.kind != kinds.VC_POD_GROUP.token or change.ended is not None:
+            return True
+        return _tells(change.before) != _tells(change.after)
 
     def _note_needs(self, place: Place, job: Job, *, known: bool) -> None:
         needs: list[Waited] = [(kinds.QUEUE.token, ("", queue_of(job)))]
@@ -161,6 +168,17 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
 def _offers(queue: Entry | None) -> tuple[bool, bool]:
     """All that a job wants to know of its queue: whether it is there, and whether it forwards."""
     return queue is not None, queue is not None and bool(queue.object.spec.extend_clusters)
+
+
+def _tells(group: Entry | None) -> object:
+    """All that a job wants to know of its PodGroup."""
+    if group is None:
+        return None
+    found: PodGroup = group.object
+    conditions = (
+        (one.type, one.status, one.last_transition_time) for one in found.status.conditions
+    )
+    return found.metadata.deletion_timestamp, found.spec, found.status.phase, tuple(conditions)
 
 
 def _claims(job: Job, world: World) -> frozenset[str]:

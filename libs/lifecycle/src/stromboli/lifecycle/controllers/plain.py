@@ -20,6 +20,9 @@ class Plain:
     def touched_by(self, change: Change, world: World) -> Iterable[str]:  # noqa: ARG002 (nothing)
         return ()
 
+    def heeds(self, change: Change) -> bool:  # noqa: ARG002 (everything)
+        return True
+
     def was_asked(self, key: str, intents: Iterable[AnyIntent]) -> None:
         """Nothing to remember."""
 

@@ -84,6 +84,10 @@ class Controller(Protocol):
         """The keys that a change matters to beyond those it is filed under."""
         ...
 
+    def heeds(self, change: Change) -> bool:
+        """Whether a change matters to the keys that the object is filed under."""
+        ...
+
     def decide(self, case: Case, world: World, asker: Asker) -> Verdict: ...
 
     def was_asked(self, key: str, intents: Iterable[AnyIntent]) -> None:

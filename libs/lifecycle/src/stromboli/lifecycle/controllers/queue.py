@@ -39,6 +39,9 @@ class QueueController(Plain):
         return [_key(name) for name in ALWAYS_THERE]
 
     def touched_by(self, change: Change, world: World) -> Iterator[str]:  # noqa: ARG002 (all told)
+        before, after = change.before, change.after
+        if before is not None and after is not None and _counts_alike(before.object, after.object):
+            return
         for number, entry in ((-1, change.before), (1, change.after)):
             item = entry.object if entry is not None else None
             if isinstance(item, PodGroup):
@@ -89,6 +92,16 @@ def _is_in_a_circle(queue: Queue, world: World) -> bool:
             return True
         current = above.object
     return True
+
+
+def _counts_alike(before: object, after: object) -> bool:
+    """Whether a PodGroup changed in nothing that its queue counts."""
+    return (
+        isinstance(before, PodGroup)
+        and isinstance(after, PodGroup)
+        and before.spec.queue == after.spec.queue
+        and before.status.phase == after.status.phase
+    )
 
 
 def _key(name: str) -> str:
