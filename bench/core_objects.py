@@ -26,7 +26,7 @@ from stromboli.api.core import (
 from stromboli.api.core.volumes import Volume
 from stromboli.api.fieldtypes import ResourceList
 from stromboli.api.meta import Condition, KubeObject
-from stromboli.api.scheduling import NetworkTopologySpec
+from stromboli.api.scheduling import NetworkTopologySpec, PodGroupCondition
 from stromboli.api.selectors import LabelSelector, Requirement
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.testkit.scheduling_objects import hyper_node, node, pod, pod_group, queue
@@ -195,8 +195,10 @@ def gang(
 def running(
     name: str, nodes: list[str], in_queue: str = "default", *, least: int = 1, cpu: str = "1"
 ) -> Iterator[KubeObject]:
-    """A gang with a pod on each of these nodes, as kubelets report them."""
-    yield pod_group(name, min_member=least, phase="Running", in_queue=in_queue)
+    """A gang with a pod on each of these nodes, as kubelets and an earlier scheduler report it."""
+    group = pod_group(name, min_member=least, phase="Running", in_queue=in_queue)
+    status = replace(group.status, running=len(nodes), conditions=(_WAS_READY,))
+    yield replace(group, status=status)
     for index, on in enumerate(nodes):
         found = _pod(name, index, in_queue, on=on, phase="Running", cpu=cpu)
         yield replace(
@@ -208,6 +210,13 @@ def running(
 
 
 _STARTED: Final = "2030-01-01T00:00:05Z"
+_WAS_READY: Final = PodGroupCondition(
+    type="Scheduled",
+    status="True",
+    reason="tasks in gang are ready to be scheduled",
+    last_transition_time=_STARTED,
+    transition_id="5f3c9e4e-3f0f-4ef3-9f0e-1f5a0e8f7c11",
+)
 _REPORTED: Final = tuple(
     Condition(type=type_, status="True", last_transition_time=_STARTED)
     for type_ in ("Initialized", "Ready", "ContainersReady", "PodScheduled")

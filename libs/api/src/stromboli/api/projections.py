@@ -8,7 +8,9 @@ A projection is the object's own type, less what must not travel or would only m
 - private keys given to the plugins of a job, or of what jobs are made from, as arguments; a
   Secret's contents were never decoded;
 - what the containers of a pod run and with which environment: nobody decides by it, and people
-  put passwords there.
+  put passwords there;
+- what every pod of a gang has of its own and nobody decides by: its host name, and volumes that
+  are no claims (a token's has another name in each). So their specs are equal to the byte.
 
 Encoding is deterministic: equal projections are equal bytes, so comparing bytes is enough.
 """
@@ -22,6 +24,7 @@ from msgspec.structs import replace
 
 from stromboli.api.batch import Job, JobSpec
 from stromboli.api.core import Container, Pod
+from stromboli.api.core.volumes import Volume
 from stromboli.api.cron import CronJob
 from stromboli.api.errors import ObjectUnreadable
 from stromboli.api.flow import Flow, FlowPatch, JobFlow, JobTemplate
@@ -95,15 +98,8 @@ def _without_noise(metadata: ObjectMeta) -> ObjectMeta:
 def _without_keys(item: T) -> T:
     """Jobs, and all that jobs are made from and lead to."""
     match item:
-        case Pod() if _runs_something((*item.spec.containers, *item.spec.init_containers)):
-            return replace(
-                item,
-                spec=replace(
-                    item.spec,
-                    containers=_without_commands(item.spec.containers),
-                    init_containers=_without_commands(item.spec.init_containers),
-                ),
-            )
+        case Pod():
+            return _projected_pod(item)
         case Job() | JobTemplate():
             return replace(item, spec=_redacted_spec(item.spec))
         case CronJob():
@@ -115,6 +111,28 @@ def _without_keys(item: T) -> T:
             return replace(item, spec=replace(item.spec, flows=flows))
         case _:
             return item
+
+
+def _projected_pod(pod: Pod) -> Pod:
+    spec = pod.spec
+    own = spec.hostname or spec.subdomain or not all(map(_is_claim, spec.volumes))
+    if not own and not _runs_something((*spec.containers, *spec.init_containers)):
+        return pod
+    return replace(
+        pod,
+        spec=replace(
+            spec,
+            containers=_without_commands(spec.containers),
+            init_containers=_without_commands(spec.init_containers),
+            volumes=tuple(filter(_is_claim, spec.volumes)),
+            hostname="",
+            subdomain="",
+        ),
+    )
+
+
+def _is_claim(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
 
 
 def _redacted_spec(spec: JobSpec) -> JobSpec:

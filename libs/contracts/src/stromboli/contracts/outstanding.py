@@ -56,6 +56,10 @@ class Outstanding:
         """Is anything asked for this key that has not ended?"""
         return key in self._by_key
 
+    def is_closed(self, key: str) -> bool:
+        """Is anything done for this key that the view did not show when last looked at?"""
+        return key in self._writes
+
     def attempt(self, key: str) -> int:
         """Goes into the id of the key's next intents; grows when something was not answered."""
         return self._attempts.get(key, 1)

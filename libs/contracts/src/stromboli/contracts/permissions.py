@@ -90,6 +90,7 @@ ROWS: tuple[Row, ...] = (
     *_may(SCHEDULER, Verb.CREATE, "event", ownerless=True),
     _owns(SCHEDULER, "event", "count", "lastTimestamp", "message", "series"),
     _owns(SCHEDULER, "vcpodgroup", "status"),
+    _owns(SCHEDULER, "pod", "spec.schedulingGates"),
     _owns(SCHEDULER, "pod", "status.conditions", "status.nominatedNodeName", subresource="status"),
     _owns(SCHEDULER, "queue", "status.allocated", "status.reservation", subresource="status"),
 )

@@ -21,7 +21,7 @@ from stromboli.contracts.outcomes import AnyOutcome
 from stromboli.contracts.records import HistoryRecorded
 
 
-class FactChanged(msgspec.Struct, frozen=True, kw_only=True):
+class FactChanged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An object appeared, changed or ended. Objects are the Structs of `stromboli.api`."""
 
     kind: str
@@ -103,13 +103,16 @@ class Core(Protocol):
 
 @runtime_checkable
 class BatchCore(Core, Protocol):
-    """A core that is quicker when it is told many things at once; the answer is the same."""
+    """A core that is quicker when it is told many things at once.
+
+    It then need not say what it would have said after only some of them.
+    """
 
     def handle_all(self, stimuli: Sequence[Stimulus], *, now: float) -> list[Instruction]: ...
 
 
 def tell(core: Core, stimuli: Sequence[Stimulus], *, now: float) -> list[Instruction]:
-    """One after the other, as far as anybody can tell."""
+    """All of them, in this order."""
     if isinstance(core, BatchCore):
         return core.handle_all(stimuli, now=now)
     return [said for stimulus in stimuli for said in core.handle(stimulus, now=now)]
