@@ -258,3 +258,12 @@ async def test_a_scheduler_that_starts_while_victims_are_leaving_evicts_nobody_e
     stage: Stage, scenario: Scenario
 ):
     check(scenario, await stage.play(scenario, again=True))
+
+
+@pytest.mark.parametrize(
+    "scenario", [one for one in SCENARIOS if "gated" in one["expect"]], ids=name_of
+)
+async def test_a_scheduler_that_takes_over_leaves_gates_as_they_are(
+    stage: Stage, scenario: Scenario
+):
+    check(scenario, await stage.play(scenario, again=True))

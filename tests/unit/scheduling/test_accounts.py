@@ -2,6 +2,7 @@
 
 import pytest
 
+from stromboli.api.core import PodSchedulingGate
 from stromboli.api.scheduling import PodGroup
 from stromboli.scheduling.accounts import Accounts, add, claims_of
 from stromboli.scheduling.jobs import Job
@@ -18,7 +19,7 @@ def job(phase: str, *, least: str = "4", size: int = 3, on_nodes: int = 0, gated
     found = Job(("test", "g"))
     found.read(group, "1")
     for number in range(size):
-        gates = ({"name": "wait"},) if number >= size - gated else ()
+        gates = (PodSchedulingGate(name="wait"),) if number >= size - gated else ()
         item = pod(
             f"g-main-{number}",
             group="g",

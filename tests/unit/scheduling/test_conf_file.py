@@ -2,7 +2,7 @@
 
 import pytest
 
-from stromboli.scheduling.conf import DEFAULT_TIERS, SchedulingConf
+from stromboli.scheduling.conf import DEFAULT_TIERS, MetricsConf, SchedulingConf
 from stromboli.scheduling.conf_file import DEFAULT_CONF_FILE, read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadConfiguration, BadFile
@@ -140,7 +140,8 @@ def test_all_four_kinds_of_mistakes_are_told_together_each_argument_by_itself():
         "overcommit-factor",
         "leastrequested.weight",
     ]
-    assert "the argument 'mostrequested.weight' of nodeorder is [1], expected a number" in problems
+    bad = "the argument 'mostrequested.weight' of nodeorder is [1], expected a whole number"
+    assert bad in problems
 
 
 def test_a_flag_that_is_off_takes_the_plugins_say_away():
@@ -164,3 +165,37 @@ def test_a_core_goes_on_with_another_configuration_and_keeps_the_old_if_that_is_
     with pytest.raises(BadConfiguration):
         core.reconfigure(SchedulingConf(actions=("nothing",)))
     assert core.conf is conf
+
+
+def test_the_metrics_of_volcano_are_all_texts():
+    conf = read_conf("""
+actions: allocate
+tiers: [{plugins: [{name: gang}]}]
+metrics: {type: prometheus, address: "http://p:9090", tls.insecureSkipVerify: "true"}
+""")
+
+    assert conf.metrics == MetricsConf(address="http://p:9090", insecure=True)
+
+
+def test_the_arguments_of_every_action_are_read():
+    conf = read_conf("""
+actions: "enqueue, allocate, backfill, preempt, reclaim, gangpreempt, gangreclaim, shuffle"
+tiers: [{plugins: [{name: gang}]}]
+configurations:
+- {name: allocate, arguments: {predicateErrorCacheEnable: false}}
+- {name: backfill, arguments: {predicateErrorCacheEnable: "true"}}
+- {name: reclaim, arguments: {predicateErrorCacheEnable: true}}
+- name: preempt
+  arguments:
+    predicateErrorCacheEnable: true
+    enableTopologyAwarePreemption: true
+    topologyAwarePreemptWorkerNum: 16
+    minCandidateNodesPercentage: 10
+    minCandidateNodesAbsolute: 1
+    maxCandidateNodesAbsolute: 100
+- {name: gangpreempt, arguments: {maxDomains: 0, allowWholeBundle: true}}
+- {name: gangreclaim, arguments: {maxDomains: 8, allowWholeBundle: false}}
+""")
+
+    assert len(conf.actions) == 8
+    assert sorted(conf.action_arguments) == sorted(set(conf.actions) - {"enqueue", "shuffle"})

@@ -18,6 +18,7 @@ from stromboli.api.meta import Condition, ObjectMeta
 from stromboli.api.selectors import Requirement
 from stromboli.scheduling.explain import Code
 from stromboli.testkit.scheduling_objects import (
+    PLAIN,
     gang,
     node,
     pod,
@@ -208,3 +209,33 @@ def test_a_job_waits_for_its_queue_to_be_there_and_open(state: str | None):
 
     add(simulation, queue("mine"))
     assert bound(simulation) == {"a-main-0": "n1"}
+
+
+# Only some of the nodes.
+
+
+def test_with_a_node_selector_only_nodes_with_one_of_its_labels_are_used():
+    conf = replace(PLAIN, node_selector=(("role", "train"), ("role", "serve")))
+    simulation = cluster(
+        node("a", cpu="1"),
+        node("b", cpu="1", labels={"role": "train"}),
+        node("c", cpu="1", labels={"role": "serve"}),
+        node("d", cpu="1", labels={"role": "other"}),
+        gang("job", 3, min_member=1),
+        conf=conf,
+    )
+    assert sorted(bound(simulation).values()) == ["b", "c"]
+
+    add(simulation, node("d", cpu="1", labels={"role": "train"}))
+    assert sorted(bound(simulation).values()) == ["b", "c", "d"]
+
+
+def test_a_node_that_loses_the_label_takes_no_more_pods_and_counts_again_when_it_is_back():
+    conf = replace(PLAIN, node_selector=(("role", "train"),))
+    simulation = cluster(node("a", cpu="2", labels={"role": "train"}), gang("one", 1), conf=conf)
+    add(simulation, node("a", cpu="2"), gang("two", 2, min_member=1))
+    assert bound(simulation) == {"one-main-0": "a"}
+    assert code(simulation, "two") is Code.NODE_FILTER
+
+    add(simulation, node("a", cpu="2", labels={"role": "train"}))
+    assert sorted(bound(simulation)) == ["one-main-0", "two-main-0"]

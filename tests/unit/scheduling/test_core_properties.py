@@ -156,9 +156,12 @@ def test_what_is_refused_is_given_back_and_tried_again(
     core = simulation.core
     assert isinstance(core, SchedulerCore)
     assert len(core.cluster.ledger) == 0
+    standing = {
+        uid for name in core.cluster.nodes.names for uid in core.cluster.occupancy.on_node(name)
+    }
     asked = [i for i in simulation.intents if isinstance(i, BindGang)]
     for gang_asked in asked:
         for bind in gang_asked.binds:
-            has_room = core.cluster.occupancy.place_of(bind.uid) is not None
+            has_room = bind.uid in standing
             waits = (gang_asked.namespace, gang_asked.name) in core.explanations
             assert has_room or waits, f"{bind.name} was asked for once and then forgotten"

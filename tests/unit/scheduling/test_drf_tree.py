@@ -3,6 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from stromboli.scheduling.drf_tree import ShareTree
 from stromboli.scheduling.pods import JobKey
 from stromboli.scheduling.queues import QueueInfo
@@ -139,3 +143,67 @@ def test_a_queue_that_draws_no_path_is_a_branch_under_the_root():
 
     assert tree.order("plain") == ((True, 0.0),)
     assert tree.order("unheard") == ((True, 0.0),)
+
+
+# Thousands of jobs.
+
+QUEUES = {
+    "a": ("root/x/a", "1/2/1"),
+    "b": ("root/x/b", "1/2/3"),
+    "c": ("root/c", "1/1"),
+}
+AMOUNTS = st.integers(0, 3)
+JOBS = st.lists(
+    st.tuples(st.sampled_from(sorted(QUEUES)), AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS), max_size=8
+)
+MOVES = st.lists(
+    st.tuples(
+        st.integers(0, 7), st.sampled_from(["cpu", "memory"]), st.integers(-3, 3), st.booleans()
+    ),
+    max_size=12,
+)
+
+
+def job_of(queue: str, cpu: int, memory: int, more_cpu: int, more_memory: int) -> StandIn:
+    held = {name: units for name, units in (("cpu", cpu), ("memory", memory)) if units}
+    wanted = {"cpu": cpu + more_cpu, "memory": memory + more_memory}
+    return StandIn(queue, held, {name: units for name, units in wanted.items() if units})
+
+
+@given(JOBS, MOVES)
+def test_a_tree_that_was_changed_bit_by_bit_is_the_tree_that_is_planted_so(
+    jobs: list[tuple[str, int, int, int, int]], moves: list[tuple[int, str, int, bool]]
+):
+    held = {str(number): job_of(*job) for number, job in enumerate(jobs)}
+    tree = planted(QUEUES, held)
+    for number, name, units, asks in moves:
+        job = held.get(str(number))
+        if job is None or job.allocated.get(name, 0) + units < 0:
+            continue
+        changed = dict(job.allocated)
+        changed[name] = changed.get(name, 0) + units
+        held[str(number)] = StandIn(
+            job.queue, {key: value for key, value in changed.items() if value}, job.requested
+        )
+        tree.move(("test", str(number)), ((name, abs(units)),), 1 if units > 0 else -1)
+        if asks:
+            tree.order(job.queue)
+
+    fresh = planted(QUEUES, held)
+    assert {name: tree.order(name) for name in QUEUES} == {
+        name: fresh.order(name) for name in QUEUES
+    }
+
+
+def test_one_job_more_costs_no_look_at_all_the_others(monkeypatch: pytest.MonkeyPatch):
+    jobs = {str(n): StandIn("a", {"cpu": n % 7 + 1}, {"cpu": 99}) for n in range(5000)}
+    tree = planted(QUEUES, {**jobs, "c": StandIn("c", {"cpu": 1}, {"cpu": 9})})
+    tree.order("a")
+    looks: list[object] = []
+    dominant = tree._dominant
+    monkeypatch.setattr(tree, "_dominant", lambda held: looks.append(held) or dominant(held))
+    for number in range(100):
+        tree.move(("test", str(number)), (("cpu", 1),), 1)
+        tree.order("a")
+
+    assert len(looks) <= 100 * len(("the job", "a", "x", "root"))

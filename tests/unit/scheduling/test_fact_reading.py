@@ -59,7 +59,7 @@ pods = st.builds(
     st.fixed_dictionaries(
         {},
         optional={
-            "group": st.sampled_from(["job", "other"]),
+            "group": st.sampled_from(["job", "other", ""]),
             "role": st.sampled_from(["main", "side"]),
             "cpu": st.sampled_from(["1", "2", ""]),
             "namespace": st.sampled_from(["test", "elsewhere"]),

@@ -7,8 +7,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stromboli.scheduling.nodes import NodeFacts, NodeTable
-from stromboli.scheduling.occupancy import Occupancy, Place
+from stromboli.scheduling.occupancy import Occupancy
+from stromboli.scheduling.pods import Task, TaskClass, TaskStatus
 from stromboli.scheduling.resources import Amounts, ResourceIndex
+
+
+def standing(uid: str, node: str, request: Amounts, *, ending: bool) -> Task:
+    return Task(
+        namespace="test",
+        name=uid,
+        uid=uid,
+        group="",
+        role="",
+        kind=TaskClass(request=request),
+        status=TaskStatus.RELEASING if ending else TaskStatus.RUNNING,
+        node=node,
+        priority=0,
+        created="",
+        bound_at="",
+        gated=False,
+    )
+
 
 names = st.sampled_from(["n1", "n2", "n3", "n10", "m"])
 amounts: st.SearchStrategy[Amounts] = st.dictionaries(
@@ -34,7 +53,7 @@ def test_sums_are_kept_delta_by_delta_as_if_summed_anew(taken: list[Any]):
     table = NodeTable(resources)
     occupancy = Occupancy(table)
     nodes: dict[str, Amounts] = {}
-    pods: dict[str, Place] = {}
+    pods: dict[str, Task] = {}
     for what, name, detail in taken:
         match what:
             case "node":
@@ -45,8 +64,8 @@ def test_sums_are_kept_delta_by_delta_as_if_summed_anew(taken: list[Any]):
                 table.remove(name)
             case "pod":
                 number, request, ending = detail
-                pods[f"pod{number}"] = Place(name, request, ending)
-                occupancy.occupy(f"pod{number}", Place(name, request, ending))
+                pods[f"pod{number}"] = standing(f"pod{number}", name, request, ending=ending)
+                occupancy.occupy(pods[f"pod{number}"])
             case "no pod":
                 assert occupancy.vacate(f"pod{detail}") == (f"pod{detail}" in pods)
                 pods.pop(f"pod{detail}", None)
@@ -56,10 +75,14 @@ def test_sums_are_kept_delta_by_delta_as_if_summed_anew(taken: list[Any]):
 
     assert table.names == sorted(nodes)
     for slot, name in enumerate(table.names):
-        on_node = [place for place in pods.values() if place.node == name]
+        on_node = [task for task in pods.values() if task.node == name]
         for row, resource in enumerate(resources.names):
-            used = sum(dict(place.request).get(resource, 0) for place in on_node)
-            ending = sum(dict(p.request).get(resource, 0) for p in on_node if p.ending)
+            used = sum(dict(task.kind.request).get(resource, 0) for task in on_node)
+            ending = sum(
+                dict(task.kind.request).get(resource, 0)
+                for task in on_node
+                if task.status is TaskStatus.RELEASING
+            )
             assert table.allocatable[row, slot] == dict(nodes[name]).get(resource, 0)
             assert (table.used[row, slot], table.releasing[row, slot]) == (used, ending)
     assert np.array_equal(table.idle, table.allocatable - table.used)

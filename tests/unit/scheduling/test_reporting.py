@@ -65,7 +65,7 @@ def test_pods_of_a_gang_that_waits_are_told_why_but_not_at_once():
     assert scheduled_condition(simulation, "a-main-3") == (
         "False",
         "Unschedulable",
-        "a-main-3: 0/1 nodes are unavailable: 1 Insufficient cpu.",
+        "0/1 nodes are unavailable: 1 Insufficient cpu.",
     )
     assert len(patches(simulation, "pod")) == 4
     assert reasons(simulation)["Pod", "FailedScheduling"] == 1

@@ -13,10 +13,12 @@ from msgspec.structs import replace
 from stromboli.api.timestamps import format_time
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
+from stromboli.scheduling.explain import Code
 from stromboli.scheduling.plugins.reservation import Reservation
 from stromboli.scheduling.session import Session
 from stromboli.testkit.scheduling_scenario import objects_of
 from stromboli.testkit.simulation import Simulation
+from stromboli.testkit.small_clusters import core_of
 
 
 def conf(*others: str) -> SchedulingConf:
@@ -218,3 +220,28 @@ def test_a_job_that_waits_for_its_queue_has_a_date_too():
     assert world.started["job001"] == world.promised["job001"] == start + 50
     assert world.started["job003"] == start
     assert world.started["job002"] > start + 50
+
+
+def test_a_job_that_would_put_off_another_waits_for_that_one():
+    """No pod of its own queue has to end for it: the room is free, and kept."""
+    simulation = Simulation(SchedulerCore(conf()))
+    running = {
+        "min": 1,
+        "phase": "Running",
+        "annotations": {"stromboli.sh/running-estimate": "10m"},
+        "pods": {"r": {"node": "n1", "cpu": 2, "started": "2030-01-01T00:00:00Z"}},
+    }
+    large = {"min": 1, "pods": {"large": {"cpu": 4}}}
+    long = {"min": 1, "pods": {"long": {"cpu": 1}}}
+    groups = {"running": running, "a-large": large, "b-long": long}
+    for item in objects_of({"nodes": {"n1": {"cpu": 4, "memory": "8G"}}, "groups": groups}):
+        simulation.put(item)
+
+    simulation.run()
+    why = core_of(simulation).reasons()["test", "b-long"]
+
+    assert why.code is Code.RESERVED_FOR
+    assert "which should start in" in why.sentence
+    assert why.text.endswith(
+        "it goes on when the job that the room is kept for starts or goes, or a node is added"
+    )

@@ -1,9 +1,10 @@
 """The part of a plugin that follows what a cycle does to queues, and can say who holds what."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from stromboli.scheduling.accounts import Accounts
 from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.pods import TaskClass, let_through
 from stromboli.scheduling.queue_reasons import job_name, largest
 from stromboli.scheduling.resources import Amounts
 from stromboli.scheduling.session import Session
@@ -32,9 +33,22 @@ class AccountKeeper:
 
     def placed(self, placement: Placement) -> None:
         self._count(placement.contender.queue, placement.kind.request, len(placement.tasks))
+        if placement.contender.kept:
+            self.keep_room(placement.contender, placement.kind, -let_through(placement.tasks))
+
+    def placed_together(self, placements: Sequence[Placement]) -> None:
+        first = placements[0]
+        pods = sum(len(placement.tasks) for placement in placements)
+        self._count(first.contender.queue, first.kind.request, pods)
 
     def withdrawn(self, placement: Placement) -> None:
         self._count(placement.contender.queue, placement.kind.request, -len(placement.tasks))
+        if placement.contender.kept:
+            self.keep_room(placement.contender, placement.kind, let_through(placement.tasks))
+
+    def keep_room(self, contender: Contender, kind: TaskClass, count: int) -> None:
+        """Pods are let through the gate of their queue, or have a place now."""
+        self.accounts.earmark(contender.queue, kind.request, count)
 
     def evicted(self, eviction: Eviction) -> None:
         self._count(eviction.contender.queue, eviction.task.kind.request, -1)

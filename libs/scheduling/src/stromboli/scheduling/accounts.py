@@ -8,7 +8,7 @@ by then the facts, or what was asked for, say it themselves.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.jobs import ALLOCATED, Job
@@ -24,9 +24,9 @@ Sums: TypeAlias = dict[str, int]
 PathOf: TypeAlias = Callable[[str], Sequence[str]]
 
 
-def add(sums: Sums, amounts: Amounts | Mapping[str, int], sign: int = 1) -> None:
+def add(sums: Sums, amounts: Amounts | Sums, sign: int = 1) -> None:
     """Entries that become zero disappear."""
-    pairs = amounts.items() if isinstance(amounts, Mapping) else amounts
+    pairs = amounts.items() if isinstance(amounts, dict) else amounts
     for name, units in pairs:
         total = sums.get(name, 0) + sign * units
         if total:
@@ -41,6 +41,8 @@ def claims_of(job: Job) -> tuple[Sums, Sums]:
     The first counts for a job that waits, and for one that runs and had its minimum; one whose
     pods have begun to finish is promised nothing more. Gated pods want nothing yet.
     """
+    if not job.min_resources:
+        return {}, dict(job.allocated)
     held, least = job.allocated, dict(job.min_resources)
     beyond = {name: units - least.get(name, 0) for name, units in held.items()}
     beyond = {name: units for name, units in beyond.items() if units > 0}
@@ -70,10 +72,11 @@ class Account:
     """To jobs that were admitted and do not hold their minimum."""
     elastic: Sums = field(default_factory=dict[str, int])
     """Held by jobs beyond their minimum."""
+    earmarked: Sums = field(default_factory=dict[str, int])
+    """Kept for pods that the queue let through its gate and that have no node yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """What one job adds to the account of its queue."""
 
     queue: str
@@ -81,6 +84,7 @@ class _Entry:
     requested: Sums
     promised: Sums
     elastic: Sums
+    earmarked: Sums
 
 
 def _itself(queue: str) -> Sequence[str]:
@@ -102,6 +106,7 @@ class Accounts:
     """Of queues, as far as anybody asked in this cycle: what the facts say and the cycle did."""
     _placed: dict[str, Sums] = field(default_factory=dict[str, Sums])
     _admitted: dict[str, Sums] = field(default_factory=dict[str, Sums])
+    _earmarked: dict[str, Sums] = field(default_factory=dict[str, Sums])
 
     # A cycle begins.
 
@@ -111,6 +116,7 @@ class Accounts:
         self._placed.clear()
         self._held.clear()
         self._admitted.clear()
+        self._earmarked.clear()
         self.changed.clear()
         for key in session.dirty:
             job = session.jobs.get(key)
@@ -143,12 +149,19 @@ class Accounts:
     def _count(self, entry: _Entry, sign: int) -> None:
         for name in self.path_of(entry.queue):
             self.changed[name] = None
-            account = self._accounts.setdefault(name, Account())
+            account = self._accounts.get(name)
+            if account is None:
+                account = self._accounts[name] = Account()
             account.jobs += sign
-            add(account.allocated, entry.allocated, sign)
-            add(account.requested, entry.requested, sign)
-            add(account.promised, entry.promised, sign)
-            add(account.elastic, entry.elastic, sign)
+            for sums, amounts in (
+                (account.allocated, entry.allocated),
+                (account.requested, entry.requested),
+                (account.promised, entry.promised),
+                (account.elastic, entry.elastic),
+                (account.earmarked, entry.earmarked),
+            ):
+                if amounts:
+                    add(sums, amounts, sign)
             if not account.jobs:
                 del self._accounts[name]
 
@@ -168,6 +181,12 @@ class Accounts:
     def admit(self, queue: str, least: Amounts) -> None:
         for above in self.path_of(queue):
             add(self._admitted.setdefault(above, {}), least)
+
+    def earmark(self, queue: str, request: Amounts, count: int) -> None:
+        """Room for so many pods more, or less, belongs to who was let through the gate."""
+        for above in self.path_of(queue):
+            marked = self._earmarked.setdefault(above, {})
+            add(marked, tuple((name, units * count) for name, units in request))
 
     # Questions.
 
@@ -194,6 +213,12 @@ class Accounts:
                 held[name] = held.get(name, 0) + units
         return held
 
+    def earmarked(self, queue: str) -> Sums:
+        """Kept for pods that were let through the gate, as the cycle stands; a copy."""
+        sums = dict(self.of(queue).earmarked)
+        add(sums, self._earmarked.get(queue, {}))
+        return sums
+
     def spoken_for(self, queue: str) -> Sums:
         """What counts against the limit when a job asks to be admitted."""
         sums = self.allocated(queue)
@@ -214,4 +239,6 @@ class Accounts:
 
 def _entry(job: Job, queue: str) -> _Entry:
     promised, elastic = claims_of(job)
-    return _Entry(queue, dict(job.allocated), dict(job.requested), promised, elastic)
+    is_admitted = job.earmarked and job.phase != PodGroupPhase.PENDING
+    earmarked = dict(job.earmarked) if is_admitted else {}
+    return _Entry(queue, dict(job.allocated), job.requested, promised, elastic, earmarked)

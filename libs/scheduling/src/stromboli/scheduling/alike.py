@@ -46,6 +46,7 @@ class Alike:
             or job.grouping is not None
             or job.is_tied_to_network
             or job.min_member < 1
+            or contender.kept
             or contender.key in session.first
             or contender.queue not in session.queues
             or session.queue(contender).strict_order

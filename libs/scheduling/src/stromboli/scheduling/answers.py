@@ -55,6 +55,7 @@ class Answers:
                 ]
             case Applied():
                 self.cluster.ledger.close_eviction(outcome.intent_id, done=True)
+                self.cluster.ledger.close_opening(outcome.intent_id, done=True)
                 self.reporting.written(outcome.intent_id, outcome.resource_version)
                 return self.reporting.goes(outcome.intent_id, now)
             case Refused():
@@ -98,6 +99,10 @@ class Answers:
             again = spared.job
         if claimant is not None:
             self.attention.look_at(claimant, now + _SPARE_S)
+        shut = ledger.close_opening(intent_id, done=False)
+        if shut is not None:
+            self.cluster.stays_closed(shut)
+            self.attention.look_at(shut.job, now + _SPARE_S)
         again = self.reporting.not_written(intent_id, now) or again
         if again is not None:
             self.attention.look_at(again, now + _ASK_AGAIN_S)

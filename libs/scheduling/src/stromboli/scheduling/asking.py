@@ -6,6 +6,7 @@ outcome once per id, so asking for the same thing again must be a new question.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from stromboli.api.owners import controller_of
 from stromboli.api.scheduling import PodGroupStatus
@@ -25,6 +26,8 @@ from stromboli.scheduling.status import status_patch
 
 __all__ = ["Asking", "told"]
 
+_NO_GATES: Final = b'{"spec":{"schedulingGates":null}}'
+
 
 @dataclass(slots=True)
 class Asking:
@@ -32,9 +35,10 @@ class Asking:
 
     _number: int = 0
 
-    def bind(self, job: Job, binds: list[PodBinding], now: float) -> list[BindGang]:
+    def bind(self, job: Job, bound: list[Task], now: float) -> list[BindGang]:
         """The gang in parts; none of them is bound before all have arrived."""
         attempt = self._id("bind", job, now)
+        binds = [PodBinding(task.name, task.uid, task.node) for task in bound]
         parts = [
             tuple(binds[at : at + BINDS_PER_PART]) for at in range(0, len(binds), BINDS_PER_PART)
         ]
@@ -76,6 +80,23 @@ class Asking:
             namespace=task.namespace,
             name=task.name,
             uid=task.uid,
+        )
+
+    def open_gate(self, job: Job, task: Task, now: float) -> PatchObject:
+        """Take the gate of its queue off a pod.
+
+        The pod has no other gate, and none can be added to a pod that exists.
+        """
+        return PatchObject(
+            id=self._id("open", job, now),
+            key=job.intent_key,
+            service=SCHEDULER,
+            not_after=0.0,
+            kind="pod",
+            namespace=task.namespace,
+            name=task.name,
+            uid=task.uid,
+            patch=_NO_GATES,
         )
 
     def _id(self, verb: str, job: Job, now: float) -> str:

@@ -22,7 +22,7 @@ from stromboli.scheduling.sleeping import Crowd, Rank, Sleepers, Until, Wait
 __all__ = ["Attention"]
 
 
-_LACKING_ROOM = frozenset({Unblock.CAPACITY, Unblock.SHARE, Unblock.TOPOLOGY})
+_LACKING_ROOM = frozenset({Unblock.CAPACITY, Unblock.SHARE, Unblock.TOPOLOGY, Unblock.RESERVATION})
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Attention:
         if changes.queues:
             kinds.append(Unblock.QUEUE)
         if _moves_shares(changes):
-            kinds += [Unblock.SHARE, Unblock.TURN]
+            kinds += [Unblock.SHARE, Unblock.TURN, Unblock.RESERVATION]
         if kinds or changes.started:
             kinds.append(Unblock.VICTIMS)
         if changes.volumes:

@@ -109,14 +109,25 @@ class Choosing:
 
     # Choosing.
 
-    def place(self, contender: Contender, tasks: Sequence[Task], *, pipelined: bool) -> int:
-        """Place tasks of one class and role; the first ones get a place, returns how many."""
+    def place(
+        self,
+        contender: Contender,
+        tasks: Sequence[Task],
+        *,
+        pipelined: bool,
+        where_free: bool = False,
+    ) -> int:
+        """Place tasks of one class and role; the first ones get a place, returns how many.
+
+        `where_free`: although they are to wait, only where nobody has to go for them.
+        """
+        later = pipelined and not where_free
         if self.neighbours.concern_any(tasks) or self._counts(contender):
-            return self._place_one_by_one(contender, tasks, pipelined=pipelined)
+            return self._place_one_by_one(contender, tasks, pipelined=pipelined, later=later)
         outlook = self.outlook(contender, tasks[0].kind)
         closeness = self._closeness(contender, tasks[0])
-        if self._within is not None or closeness is not None:
-            slots = outlook.choose_among(len(tasks), self._within, closeness, pipelined=pipelined)
+        if self._within is not None or closeness is not None or where_free:
+            slots = outlook.choose_among(len(tasks), self._within, closeness, pipelined=later)
             if len(slots):
                 self._apply(contender, outlook, tasks[: len(slots)], slots, pipelined=pipelined)
             return len(slots)
@@ -155,11 +166,11 @@ class Choosing:
         return bool(asked) and any(plugin.counts(contender) for plugin in asked)
 
     def _place_one_by_one(
-        self, contender: Contender, tasks: Sequence[Task], *, pipelined: bool
+        self, contender: Contender, tasks: Sequence[Task], *, pipelined: bool, later: bool
     ) -> int:
         for number, task in enumerate(tasks):
             outlook = self.outlook(contender, task.kind)
-            room = (outlook.later if pipelined else outlook.now) > 0
+            room = (outlook.later if later else outlook.now) > 0
             if self._within is not None:
                 room &= self._is_within()
             if not room.any():

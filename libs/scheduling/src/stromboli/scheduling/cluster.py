@@ -5,7 +5,7 @@ lead to the same state. What can't be reckoned with is set aside with its reason
 else goes on. While facts are taken in, it is noted what they could change.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,10 +26,11 @@ from stromboli.scheduling.ledger import Ledger
 from stromboli.scheduling.loads import NO_LOADS, Loads
 from stromboli.scheduling.neighbours import Domains, Neighbourhood
 from stromboli.scheduling.nodes import NodeTable, read_node
-from stromboli.scheduling.occupancy import Occupancy, Place
+from stromboli.scheduling.occupancy import Occupancy
 from stromboli.scheduling.pods import (
     JobKey,
     PodKey,
+    QueueGate,
     Task,
     TaskClass,
     TaskStatus,
@@ -96,6 +97,7 @@ class Cluster:
     def __init__(self, conf: SchedulingConf) -> None:
         self._scheduler_names = frozenset(conf.scheduler_names)
         self._default_queue = conf.default_queue
+        self._node_selector = conf.node_selector
         self.resources = ResourceIndex()
         self.nodes = NodeTable(self.resources)
         self.occupancy = Occupancy(self.nodes)
@@ -165,33 +167,34 @@ class Cluster:
     def apply_all(self, facts: Iterable[FactChanged]) -> None:
         """As `apply` one after the other, but pods of a gang that arrive together count at once."""
         together: list[Task] = []
+        tasks, is_promised = self._tasks, self.ledger.is_promised
         for fact in facts:
             task = fact.after
             key = (fact.namespace, fact.name)
-            if not isinstance(task, Task) or not self._only_arrives(key, task):
-                self._arrived(together)
-                together = []
-                self.apply(fact)
-                continue
-            if together and not are_alike(together[0], task):
-                self._arrived(together)
-                together = []
-            self._tasks[key] = task
-            together.append(task)
+            if isinstance(task, Task) and key not in tasks and not is_promised(task.uid):
+                if together and are_alike(together[0], task) and not task.nominated:
+                    tasks[key] = task
+                    together.append(task)
+                    continue
+                if self._only_arrives(task):
+                    self._arrived(together)
+                    tasks[key] = task
+                    together = [task]
+                    continue
+            self._arrived(together)
+            together = []
+            self.apply(fact)
         self._arrived(together)
 
-    def _only_arrives(self, key: PodKey, task: Task) -> bool:
-        """Whether all there is to this fact is one more pod of a gang that waits."""
+    def _only_arrives(self, task: Task) -> bool:
+        """Whether all there is to the fact of a new pod is one more of a gang that waits."""
         return (
             task.status is TaskStatus.PENDING
             and bool(task.group)
-            and key not in self._tasks
             and task.kind.social is None
             and not task.kind.claims
             and not task.nominated
-            and not self.neighbourhood.is_active
             and not self.set_aside
-            and self.ledger.promise_to(task.uid) is None
         )
 
     def _arrived(self, tasks: list[Task]) -> None:
@@ -199,6 +202,8 @@ class Cluster:
             return
         if self._by_uid is not None:
             self._by_uid.update({task.uid: task for task in tasks})
+        if self.neighbourhood.is_active:
+            self.changes.company = True
         self._meet(tasks[0].kind)
         key = tasks[0].job
         self._job(key).put_new(tasks)
@@ -268,8 +273,7 @@ class Cluster:
             case "pod":
                 self._pod_gone((fact.namespace, fact.name))
             case "node":
-                self.nodes.remove(fact.name)
-                self.changes.nodes = True
+                self._node_gone(fact.name)
             case "vcpodgroup":
                 self._pod_group_changed(fact, None)
             case "queue":
@@ -305,10 +309,22 @@ class Cluster:
             self.queues[name] = info
             self.changes.queues[name] = None
 
+    def _is_ours(self, node: Node) -> bool:
+        labels, selector = node.metadata.labels, self._node_selector
+        return not selector or any(labels.get(key) == value for key, value in selector)
+
     def _node_seen(self, node: Node) -> None:
+        if not self._is_ours(node):
+            self._node_gone(node.metadata.name)
+            return
         facts, allocatable = read_node(node)
         self.occupancy.node_came(facts, allocatable)
         self.changes.nodes = self.changes.capacity = True
+
+    def _node_gone(self, name: str) -> None:
+        if name in self.nodes:
+            self.nodes.remove(name)
+            self.changes.nodes = True
 
     def _network_changed(self) -> None:
         self.changes.nodes = self.changes.capacity = True
@@ -336,6 +352,8 @@ class Cluster:
                 task = replace(task, status=TaskStatus.BINDING, node=promise.node)
             else:
                 self.ledger.settle(task.uid)
+        if self.ledger.is_opening(task.uid):
+            task = self._still_opening(task)
         if task.status is TaskStatus.RELEASING:
             self.ledger.evicted(task.uid)
         elif task.takes_room and self.ledger.is_evicting(task.uid):
@@ -353,6 +371,13 @@ class Cluster:
             self._job(task.job).put(task)
             self._job_changed(task.job)
             self._note_standing(task)
+
+    def _still_opening(self, task: Task) -> Task:
+        """A pod whose gate we asked to be taken off changed."""
+        if task.queue_gate is QueueGate.CLOSED:
+            return replace(task, queue_gate=QueueGate.OPENING)
+        self.ledger.opened(task.uid)
+        return task
 
     def _says_only_what_we_wrote(self, before: Task | None, task: Task) -> bool:
         """Conditions and nominated nodes of waiting pods are our own words: no news for a job."""
@@ -389,12 +414,8 @@ class Cluster:
         self.dirty[key] = None
 
     def _occupy(self, task: Task) -> None:
-        if task.takes_room:
-            ending = task.status is TaskStatus.RELEASING
-            place = Place(task.node, task.kind.request, ending)
-            freed = self.occupancy.occupy(task.uid, place)
-        else:
-            freed = self.occupancy.vacate(task.uid)
+        occupancy = self.occupancy
+        freed = occupancy.occupy(task) if task.takes_room else occupancy.vacate(task.uid)
         self.changes.capacity = self.changes.capacity or freed
 
     def _settle(self, task: Task) -> None:
@@ -421,6 +442,7 @@ class Cluster:
         self.nominated.pop(task.uid, None)
         self.ledger.settle(task.uid)
         self.ledger.evicted(task.uid)
+        self.ledger.opened(task.uid)
         if self.occupancy.vacate(task.uid):
             self.changes.capacity = True
         if task.group:
@@ -448,18 +470,17 @@ class Cluster:
 
     # Our own doing.
 
-    def promise(self, placements: list[Placement]) -> list[Task]:
+    def promise(self, placements: Sequence[Placement]) -> list[list[Task]]:
         """These pods are asked to be bound; until it is settled they count as on their nodes.
 
-        Returns them as they are now, in the order of the placements.
+        Returns them as they are now, placement by placement.
         """
         facts = self.nodes.facts
-        all_bound: list[Task] = []
+        all_bound: list[list[Task]] = []
         for placement in placements:
-            names = [facts[slot].name for slot in placement.slots.tolist()]
             bound = [
-                replace(task, status=TaskStatus.BINDING, node=name)
-                for task, name in zip(placement.tasks, names, strict=True)
+                replace(task, status=TaskStatus.BINDING, node=facts[slot].name)
+                for task, slot in zip(placement.tasks, placement.slots.tolist(), strict=True)
             ]
             self._tasks.update({(task.namespace, task.name): task for task in bound})
             if self._by_uid is not None:
@@ -467,11 +488,11 @@ class Cluster:
             if self.neighbourhood.is_active or placement.kind.claims:
                 for task in bound:
                     self._settle(task)
-            key = bound[0].job
-            self._job(key).put_many(bound, TaskStatus.PENDING)
-            self.dirty[key] = None
-            self.occupancy.occupy_many(bound, placement.slots)
-            all_bound += bound
+            job = placement.contender.job
+            job.put_promised(bound)
+            self.dirty[job.key] = None
+            all_bound.append(bound)
+        self.occupancy.occupy_many(placements, all_bound)
         return all_bound
 
     def promised_by(self, intents: list[BindGang], bound: list[Task]) -> None:
@@ -517,6 +538,22 @@ class Cluster:
         ending = current is not None and current.status is TaskStatus.RELEASING
         if current is not None and current.uid == task.uid and ending:
             self._stands(replace(current, status=task.status))
+
+    def opens(self, task: Task, intent_id: str) -> None:
+        """The pod's gate was asked to be taken off; its queue keeps room for it from now on."""
+        self.ledger.opening(intent_id, task)
+        self._replace(replace(task, queue_gate=QueueGate.OPENING))
+
+    def stays_closed(self, task: Task) -> None:
+        """The gate is still there: the room that was kept may be given to others."""
+        current = self._tasks.get((task.namespace, task.name))
+        if (
+            current is not None
+            and current.uid == task.uid
+            and current.queue_gate is QueueGate.OPENING
+        ):
+            self._replace(replace(current, queue_gate=QueueGate.CLOSED))
+            self.changes.claims = True
 
     def _stands(self, task: Task) -> None:
         self._replace(task)

@@ -106,5 +106,7 @@ class SchedulingConf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     scheduler_names: tuple[str, ...] = (SCHEDULER_NAME,)
     """Pods with one of these as `schedulerName` are placed; all others only take room."""
     default_queue: str = DEFAULT_QUEUE
+    node_selector: tuple[tuple[str, str], ...] = ()
+    """Only nodes with one of these labels are used; all, where none is named."""
     gang_bind_timeout_s: float = 30.0
     """A gang that is bound only in part for longer than this is evicted whole."""

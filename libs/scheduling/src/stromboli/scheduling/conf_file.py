@@ -87,7 +87,8 @@ def _metrics(given: object, problems: list[str]) -> MetricsConf | None:
     if given is None:
         return None
     try:
-        metrics = msgspec.convert(given, MetricsConf)
+        # Volcano reads them all as text.
+        metrics = msgspec.convert(given, MetricsConf, strict=False)
         parse_duration(metrics.interval)
     except (msgspec.ValidationError, DurationError) as fault:
         problems.append(f"metrics: {fault}; expected type prometheus, an address, an interval")

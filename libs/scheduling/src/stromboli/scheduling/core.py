@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import cast
 
+from stromboli.api.scheduling import PodGroupPhase
 from stromboli.api.wellknown import SCHEDULER_NAME
-from stromboli.contracts.intents import PodBinding
 from stromboli.contracts.stimuli import (
     FactChanged,
     Instruction,
@@ -33,9 +33,9 @@ from stromboli.scheduling.attention import Attention
 from stromboli.scheduling.backoff import Backoff
 from stromboli.scheduling.cluster import FOR_PLUGINS, Changes, Cluster
 from stromboli.scheduling.conf import SchedulingConf
-from stromboli.scheduling.decisions import Claimed, Commit, Decisions
+from stromboli.scheduling.decisions import Claimed, Commit, Decisions, LetThrough
 from stromboli.scheduling.errors import BadConfiguration
-from stromboli.scheduling.explain import Code, Explanation, Unblock, held
+from stromboli.scheduling.explain import Code, Explanation, Unblock, held, left_over
 from stromboli.scheduling.halfbound import HalfBound
 from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.lines import Lines
@@ -103,6 +103,10 @@ class SchedulerCore:
     def explanations(self) -> Mapping[JobKey, Explanation]:
         """Of every job that waits, the current reason."""
         return self._reporting.explanations
+
+    def reasons(self) -> Mapping[JobKey, Explanation]:
+        """The same, with what is not worth saying yet: every job that is not complete has one."""
+        return self._reporting.reasons()
 
     def ahead_of(self, key: JobKey) -> list[JobKey]:
         """Jobs of the same queue that wait too and have their turn first, in their order."""
@@ -174,6 +178,9 @@ class SchedulerCore:
 
     def handle_all(self, stimuli: Sequence[Stimulus], *, now: float) -> list[Instruction]:
         """As `handle` one after the other; facts that follow each other are taken in together."""
+        if set(map(type, stimuli)) == {FactChanged}:  # as nearly always
+            self.cluster.apply_all(cast("Sequence[FactChanged]", stimuli))
+            return self._wake_if_needed(now)
         said: list[Instruction] = []
         for are_facts, part in groupby(stimuli, _is_fact):
             if are_facts:
@@ -242,8 +249,9 @@ class SchedulerCore:
         self.pipelined = session.pipelined()
         session.close()
         said: list[Instruction] = []
-        for commit in decisions.commits:
-            said += self._bind(commit, now)
+        for passing in decisions.let_through:
+            said += self._open_gates(passing, now)
+        said += self._bind(decisions.commits, now)
         for claim in decisions.claims:
             said += self._make_room(claim, now)
         awake = sorted({*awake, *reserve.joined})
@@ -357,7 +365,7 @@ class SchedulerCore:
         contenders: dict[JobKey, Contender] = {}
         for key in awake:
             job = self.cluster.jobs.get(key)
-            if job is None or not job.is_wanted:
+            if job is None or not job.is_wanted or _wants_nothing(job):
                 continue
             barred = self._barred(job, now)
             if barred is not None and barred.code is Code.BACKOFF and job.is_half_bound:
@@ -371,6 +379,8 @@ class SchedulerCore:
     def _contender(self, job: Job) -> Contender:
         waiting = job.pending() if job.awaited else []
         self._panel.put_in_order(waiting)
+        at_gate = job.at_gate()
+        self._panel.put_in_order(at_gate)
         best_effort: list[Task] = []
         if any(kind.is_best_effort for kind in {task.kind for task in waiting}):
             best_effort = [task for task in waiting if task.kind.is_best_effort]
@@ -381,6 +391,8 @@ class SchedulerCore:
             phase=phase_of(job, job.phase),
             waiting=waiting,
             best_effort=best_effort,
+            at_gate=at_gate,
+            kept=job.room_kept(),
         )
 
     def _barred(self, job: Job, now: float) -> Explanation | None:
@@ -414,18 +426,32 @@ class SchedulerCore:
 
     # Saying it.
 
-    def _bind(self, commit: Commit, now: float) -> list[Instruction]:
-        job = commit.contender.job
-        bound = self.cluster.promise(commit.placements)
-        binds = [PodBinding(task.name, task.uid, task.node) for task in bound]
-        intents = self._asking.bind(job, binds, now)
-        self.cluster.promised_by(intents, bound)
-        self._changed(job.key, now)
-        self.tally.attempted(SCHEDULED)
-        nodes = len({task.node for task in bound})
-        detail = (("pods", str(len(binds))), ("nodes", str(nodes)))
-        why = f"{len(binds)} pods on {nodes} nodes"
-        return [*intents, told(job, "gang.placed", why, now, detail)]
+    def _bind(self, commits: list[Commit], now: float) -> list[Instruction]:
+        said: list[Instruction] = []
+        all_bound = iter(self.cluster.promise([p for commit in commits for p in commit.placements]))
+        for commit in commits:
+            job = commit.contender.job
+            bound = [task for _ in commit.placements for task in next(all_bound)]
+            intents = self._asking.bind(job, bound, now)
+            self.cluster.promised_by(intents, bound)
+            self.cluster.note_want(job)
+            self.tally.attempted(SCHEDULED)
+            nodes = len({task.node for task in bound})
+            why = f"{len(bound)} pods on {nodes} nodes"
+            detail = (("pods", str(len(bound))), ("nodes", str(nodes)))
+            said += intents
+            said.append(told(job, "gang.placed", why, now, detail))
+        return said
+
+    def _open_gates(self, passing: LetThrough, now: float) -> list[Instruction]:
+        job = passing.contender.job
+        said: list[Instruction] = []
+        for task in passing.tasks:
+            intent = self._asking.open_gate(job, task, now)
+            self.cluster.opens(task, intent.id)
+            said.append(intent)
+        why = f"queue {passing.contender.queue!r} has room for {len(said)} pods"
+        return [*said, told(job, "gates.opened", why, now, (("pods", str(len(said))),))]
 
     def _make_room(self, claim: Claimed, now: float) -> list[Instruction]:
         """Ask the victims to go, and note where the pods wait that they go for."""
@@ -459,7 +485,8 @@ class SchedulerCore:
     ) -> list[Instruction]:
         intent = self._asking.evict(job, task, now)
         self.cluster.told_to_go(task, intent.id, claimant)
-        return [intent, *self._reporting.told_to_go(intent.id, job, task, why, now)]
+        self._reporting.told_to_go(intent.id, task, why)
+        return [intent]
 
     def _conclude(
         self, key: JobKey, session: Session, decisions: Decisions, now: float
@@ -472,12 +499,14 @@ class SchedulerCore:
         found = decisions.explanations.get(key)
         if found is not None:
             found = self._with_those_first(key, found)
-        elif job.gated and not is_ready(job):
-            found = held(job)
+        elif not is_ready(job):
+            found = self._left_over(job, contender)
         if contender is not None and contender.job.awaited:
             self.tally.attempted(UNSCHEDULABLE)
         holding = key in decisions.holding
-        rank = self._alike.rank(session, contender) if contender is not None else None
+        rank = None
+        if contender is not None and found is not None:
+            rank = self._alike.rank(session, contender)
         self._attention.rest(key, found, rank, holding=holding, evicts=self._evicts)
         phase = contender.phase if contender else phase_of(job, job.phase)
         reports = (
@@ -491,6 +520,12 @@ class SchedulerCore:
             if look_again is not None:
                 self._attention.look_at(key, look_again)
         return said
+
+    def _left_over(self, job: Job, contender: Contender | None) -> Explanation | None:
+        """Why a job is not complete that no action spoke of."""
+        if job.gated:
+            return held(job)
+        return None if contender is None else left_over(contender, self._conf.actions)
 
     def _report_queues(self, dirty: Sequence[JobKey], now: float) -> list[Instruction]:
         cluster, queues = self.cluster, self._reporting.queues
@@ -519,6 +554,17 @@ class SchedulerCore:
             if not self.cluster.ledger.is_evicting(task.uid):
                 said += self._tell_to_go(job, task, _HALF_BOUND, now)
         return [*said, told(job, "gang.evicted", why, now)] if said else []
+
+
+def _wants_nothing(job: Job) -> bool:
+    """Whether it has all that it asks for, so that a cycle has nothing to find out about it."""
+    return (
+        job.phase == PodGroupPhase.RUNNING
+        and TaskStatus.PENDING not in job.by_status
+        and job.grouping is None
+        and not job.problem
+        and is_ready(job)
+    )
 
 
 def _is_fact(stimulus: Stimulus) -> bool:

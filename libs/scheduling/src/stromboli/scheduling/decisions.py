@@ -2,19 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from stromboli.scheduling.explain import Explanation
 from stromboli.scheduling.jobs import Contender
-from stromboli.scheduling.pods import JobKey
+from stromboli.scheduling.pods import JobKey, Task
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.trial import Eviction, Placement
 
-__all__ = ["Action", "Claimed", "Commit", "Decisions"]
+__all__ = ["Action", "Claimed", "Commit", "Decisions", "LetThrough"]
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """Pods of one job that are bound together."""
 
     contender: Contender
@@ -31,11 +30,20 @@ class Claimed:
     pipelined: list[Placement]
 
 
+@dataclass(frozen=True, slots=True)
+class LetThrough:
+    """Pods that their queue has room for, so that its gate can be taken from them."""
+
+    contender: Contender
+    tasks: list[Task]
+
+
 @dataclass(slots=True)
 class Decisions:
     """Filled by the actions, in the order in which they decided."""
 
     admitted: list[Contender] = field(default_factory=list[Contender])
+    let_through: list[LetThrough] = field(default_factory=list[LetThrough])
     commits: list[Commit] = field(default_factory=list[Commit])
     claims: list[Claimed] = field(default_factory=list[Claimed])
     explanations: dict[JobKey, Explanation] = field(default_factory=dict[JobKey, Explanation])

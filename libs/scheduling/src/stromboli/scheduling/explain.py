@@ -7,14 +7,15 @@ until then nobody looks at it again.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
 
+from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.plugins.api import Refusal
-from stromboli.scheduling.pods import Task, TaskClass, TaskStatus
+from stromboli.scheduling.pods import Task, TaskClass, TaskStatus, let_through
+from stromboli.scheduling.reasons import GOES_ON, Code, Unblock
 from stromboli.scheduling.resources import (
     PODS,
     Amounts,
@@ -26,12 +27,14 @@ from stromboli.scheduling.resources import (
 from stromboli.scheduling.session import Session
 
 __all__ = [
+    "NOT_LOOKED_AT",
     "Code",
     "Explanation",
     "Unblock",
     "fit_error",
     "held",
     "invalid",
+    "left_over",
     "misplaced",
     "needed_at_once",
     "not_admitted",
@@ -44,55 +47,27 @@ __all__ = [
 ]
 
 _TOP: Final = 3
-
-
-class Code(StrEnum):
-    """The one reason that counts."""
-
-    MISCONFIGURED = "Misconfigured"
-    GANG_INCOMPLETE = "GangIncomplete"
-    HELD = "Held"
-    ENQUEUE_WAIT = "EnqueueWait"
-    PRIORITY_WAIT = "PriorityWait"
-    QUEUE_LIMIT = "QueueLimit"
-    QUOTA_WAIT = "QuotaWait"
-    NAMESPACE_QUOTA = "NamespaceQuota"
-    RESERVED_FOR = "ReservedFor"
-    EXCEEDS_MAX = "ExceedsMax"
-    NODE_FILTER = "NodeFilter"
-    VOLUME_WAIT = "VolumeWait"
-    CLUSTER_FULL = "ClusterFull"
-    FRAGMENTED = "Fragmented"
-    TOPOLOGY_FRAGMENTED = "TopologyFragmented"
-    WAITING_FOR_RELEASE = "WaitingForRelease"
-    WAITING_FOR_VICTIMS = "WaitingForVictims"
-    BACKOFF = "Backoff"
-    GANG_EVICTED = "GangEvicted"
-
-
-class Unblock(StrEnum):
-    """What could change the answer."""
-
-    JOB = "its own pods or PodGroup change"
-    QUEUE = "its queue is created or opened"
-    NODES = "a node is added or changed"
-    COMPANY = "other pods come or go, or a node is added or changed"
-    VOLUMES = "its claims, or the volumes that they lead to, change"
-    CAPACITY = "running pods end, or a node is added"
-    TOPOLOGY = "pods in one part of the network end, or a node or HyperNode is added or changed"
-    ADMISSION = "running pods end, or jobs ahead of it start or go"
-    SHARE = "pods of its queue end, or the queue's share grows"
-    VICTIMS = "running pods end or may be asked to make room"
-    TURN = "the job ahead of it starts or goes"
-    TIME = "a little time has passed"
+_ADMITTING: Final = frozenset({"enqueue", "allocate"})
+"""Actions that do not leave a job that is new as it is."""
 
 
 _BY_TURNS: Final = frozenset(
-    {Unblock.CAPACITY, Unblock.ADMISSION, Unblock.SHARE, Unblock.VICTIMS, Unblock.TURN}
+    {
+        Unblock.CAPACITY,
+        Unblock.ADMISSION,
+        Unblock.SHARE,
+        Unblock.VICTIMS,
+        Unblock.TURN,
+        Unblock.RESERVATION,
+    }
 )
 """What comes free is offered to one after the other."""
 _CODES: Final = {code.value: code for code in Code}
-_UNBLOCKED_BY: Final = {Code.MISCONFIGURED: Unblock.QUEUE, Code.VOLUME_WAIT: Unblock.VOLUMES}
+_UNBLOCKED_BY: Final = {
+    Code.MISCONFIGURED: Unblock.QUEUE,
+    Code.RESERVED_FOR: Unblock.RESERVATION,
+    Code.VOLUME_WAIT: Unblock.VOLUMES,
+}
 """Of refusals; where nothing else is said, shares decide."""
 
 
@@ -131,12 +106,18 @@ class Explanation:
             comes = "comes" if self.ahead_in_all == 1 else "come"
             names = f"{', '.join(self.ahead)}{more}"
             first = f"{self.ahead_in_all} of its queue {comes} first ({names}); "
-        return f"{self.code.value}: {self.sentence}; {first}it goes on when {self.unblock.value}"
+        return f"{self.code.value}: {self.sentence}; {first}{GOES_ON}{self.unblock.value}"
 
     @property
     def waits_its_turn(self) -> bool:
         """Whether it matters who is ahead of it."""
         return self.unblock in _BY_TURNS
+
+
+NOT_LOOKED_AT: Final = Explanation(
+    Code.PENDING_EVALUATION, "it came or was admitted just now", Unblock.TIME
+)
+"""Nobody has looked at the job, or at its pods, yet."""
 
 
 def not_complete(contender: Contender) -> Explanation:
@@ -158,12 +139,33 @@ def not_complete(contender: Contender) -> Explanation:
 
 def held(job: Job) -> Explanation:
     """Pods that the gang can't do without are not to be placed yet: somebody gated them."""
-    number = sum(task.gated for task in job.in_status(TaskStatus.PENDING))
+    gated = [task for task in job.in_status(TaskStatus.PENDING) if task.gated]
+    number, passing = len(gated), let_through(gated)
     sentence = (
         f"{number} of its pods are held by scheduling gates, "
         f"and it needs {job.min_member} of {len(job.tasks)} at once"
     )
+    if passing:
+        sentence += f"; its queue has room for {passing} of them and lets them through"
     return Explanation(Code.HELD, sentence, Unblock.JOB)
+
+
+def left_over(contender: Contender, actions: Sequence[str]) -> Explanation:
+    """No action had anything to say about the job, and it is not complete."""
+    job = contender.job
+    if contender.valid() < job.min_member or any(
+        contender.valid(role) < least for role, least in job.role_minimums.items()
+    ):
+        return not_complete(contender)
+    is_shut_out = contender.phase == PodGroupPhase.PENDING and not _ADMITTING & set(actions)
+    if (
+        is_shut_out
+        or (contender.waiting and "allocate" not in actions)
+        or (contender.best_effort and "backfill" not in actions)
+    ):
+        sentence = f"none of the configured actions ({', '.join(actions)}) places its pods"
+        return Explanation(Code.MISCONFIGURED, sentence, Unblock.CONFIGURATION)
+    return NOT_LOOKED_AT
 
 
 def invalid(contender: Contender, refusal: Refusal) -> Explanation:
@@ -237,7 +239,9 @@ def not_admitted(session: Session, contender: Contender, refusal: Refusal) -> Ex
         sentence = (
             f"it needs at least {readable(need)}, the whole cluster lacks {readable(too_much)}"
         )
-        return Explanation(Code.EXCEEDS_MAX, sentence, Unblock.NODES, too_much)
+        return Explanation(
+            Code.EXCEEDS_MAX, sentence, Unblock.NODES, too_much, origin=refusal.message
+        )
     sentence = refusal.message
     if refusal.short_by:
         sentence += f": short of {readable(refusal.short_by)}"

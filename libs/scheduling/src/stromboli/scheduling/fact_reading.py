@@ -27,14 +27,22 @@ from stromboli.scheduling.pods import (
     make_task,
     read_notes,
 )
-from stromboli.scheduling.slim_pods import ABSENT, SlimPod, SlimStatus
+from stromboli.scheduling.slim_pods import (
+    PackedMetadata,
+    PackedPod,
+    SlimMetadata,
+    SlimPod,
+    SlimSpec,
+    SlimStatus,
+)
 
 __all__ = ["FactReader", "UnfitPod"]
 
 _MOST_KNOWN: Final = 1 << 14
-_WAITING: Final = SlimStatus(phase="Pending")
+_PREEMPTABLE: Final = PREEMPTABLE.encode()
 _Packed: TypeAlias = bytes | msgspec.Raw
-_Common: TypeAlias = tuple[bytes, bytes, str, int | None, str, str | None]
+_Common: TypeAlias = tuple[bytes, bytes, bytes]
+"""Spec, annotations and status of a pod, packed."""
 
 
 class UnfitPod(msgspec.Struct, frozen=True):
@@ -48,10 +56,14 @@ class FactReader:
 
     def __init__(self, scheduler_names: Iterable[str]) -> None:
         self._ours = frozenset(scheduler_names)
-        self._pods = msgspec.msgpack.Decoder(SlimPod)
-        self._annotations = msgspec.msgpack.Decoder(dict[str, str])
+        self._pods = msgspec.msgpack.Decoder(PackedPod)
+        self._specs = msgspec.msgpack.Decoder(SlimSpec)
+        self._statuses = msgspec.msgpack.Decoder(SlimStatus)
+        self._texts = msgspec.msgpack.Decoder(dict[str, str])
         self._examples: dict[_Common, Task] = {}
-        """One pod that only waits, for all that have this in common."""
+        """One pod for all that have this in common, and nothing else but what they are called."""
+        self._of_other_jobs: dict[tuple[bytes, bytes], tuple[Task, Notes]] = {}
+        """The same by spec and status only: jobs of one pod are alike in these too."""
         self._notes: dict[bytes, Notes] = {}
         self._classes: dict[Any, TaskClass | BadFact] = {}
 
@@ -64,34 +76,70 @@ class FactReader:
     def pod(self, packed: _Packed) -> Task | UnfitPod:
         try:
             pod = self._pods.decode(packed)
-            if not _only_waits(pod):
-                return self._read(pod, packed)
-            key = _common(pod)
-            like = self._examples.get(key)
-            if like is not None:
-                return _made_after(like, pod)
-            task = self._read(pod, packed)
+            metadata = pod.metadata
+            common = (bytes(pod.spec), bytes(metadata.annotations), bytes(pod.status))
+            labels = bytes(metadata.labels)
+            has_example = metadata.deletion_timestamp is None and _PREEMPTABLE not in labels
+            if has_example:
+                like = self._examples.get(common)
+                if like is None:
+                    like = self._example_of_another_job(common)
+                if like is not None:
+                    return _made_after(like, metadata, labels)
+            slim = self._slim(pod)
+            task = self._read(slim, common[1], labels, packed)
         except UNREADABLE as fault:
             raise ObjectUnreadable("the projection of a Pod", str(fault)) from fault
-        if isinstance(task, Task) and task.annotations.get(TASK_SPEC):
+        if has_example and isinstance(task, Task) and _is_example(slim, task):
             _keep_small(self._examples)
-            self._examples[key] = task
+            self._examples[common] = task
+            _keep_small(self._of_other_jobs)
+            self._of_other_jobs[common[0], common[2]] = (task, self._notes_in(common[1]))
         return task
 
-    def _read(self, pod: SlimPod, packed: _Packed) -> Task | UnfitPod:
-        notes = self._notes_in(pod.metadata.annotations)
+    def _example_of_another_job(self, common: _Common) -> Task | None:
+        spec, annotations, status = common
+        like, theirs = self._of_other_jobs.get((spec, status)) or (None, None)
+        if like is None or theirs is None:
+            return None
+        notes = self._notes_in(annotations)
+        if not _differ_in_job_only(notes, theirs):
+            return None
+        group = notes.group if like.group else ""
+        like = replace(like, group=group, annotations=notes.annotations)
+        _keep_small(self._examples)
+        self._examples[common] = like
+        return like
+
+    def _slim(self, pod: PackedPod) -> SlimPod:
+        metadata = pod.metadata
+        return SlimPod(
+            metadata=SlimMetadata(
+                name=metadata.name,
+                namespace=metadata.namespace,
+                uid=metadata.uid,
+                creation_timestamp=metadata.creation_timestamp,
+                deletion_timestamp=metadata.deletion_timestamp,
+                labels=self._texts.decode(metadata.labels),
+            ),
+            spec=self._specs.decode(pod.spec),
+            status=self._statuses.decode(pod.status),
+        )
+
+    def _read(
+        self, pod: SlimPod, annotations: bytes, labels: bytes, packed: _Packed
+    ) -> Task | UnfitPod:
+        notes = self._notes_in(annotations)
         kind = self._class_of(pod, notes, packed)
         if isinstance(kind, BadFact):
             return UnfitPod(kind)
-        return make_task(pod, notes, kind, self._ours)
+        return make_task(pod, notes, kind, self._ours, labels=labels)
 
-    def _notes_in(self, annotations: msgspec.Raw) -> Notes:
-        key = bytes(annotations)
-        known = self._notes.get(key)
+    def _notes_in(self, annotations: bytes) -> Notes:
+        known = self._notes.get(annotations)
         if known is None:
             _keep_small(self._notes)
-            read = {} if annotations is ABSENT else self._annotations.decode(annotations)
-            known = self._notes[key] = read_notes(read)
+            known = self._notes[annotations] = read_notes(self._texts.decode(annotations))
         return known
 
     def _class_of(self, pod: SlimPod, notes: Notes, packed: _Packed) -> TaskClass | BadFact:
@@ -111,39 +159,34 @@ class FactReader:
         return known
 
 
-def _only_waits(pod: SlimPod) -> bool:
-    """Nothing has happened to it yet, and nothing but its metadata is its own."""
-    spec, metadata = pod.spec, pod.metadata
+def _is_example(pod: SlimPod, task: Task) -> bool:
+    """Whether others with the same spec, annotations and status are the same but for their names.
+
+    Pods on nodes are each on one of their own, more or less.
+    """
     return (
-        pod.status == _WAITING
-        and not (spec.node_name or spec.scheduling_gates or spec.is_sociable)
-        and not (spec.volumes and claims_of(pod))
-        and not (metadata.deletion_timestamp or PREEMPTABLE in metadata.labels)
+        not task.node
+        and not pod.spec.is_sociable
+        and not task.kind.claims
+        and (bool(task.annotations.get(TASK_SPEC)))
     )
 
 
-def _common(pod: SlimPod) -> _Common:
-    spec = pod.spec
-    return (
-        spec.class_parts,
-        bytes(pod.metadata.annotations),
-        spec.scheduler_name,
-        spec.priority,
-        spec.priority_class_name,
-        spec.preemption_policy,
-    )
+def _differ_in_job_only(one: Notes, other: Notes) -> bool:
+    are_of_jobs = bool(one.group and other.group)
+    return are_of_jobs and one == replace(other, annotations=one.annotations, group=one.group)
 
 
-def _made_after(like: Task, pod: SlimPod) -> Task:
-    metadata = pod.metadata
+def _made_after(like: Task, metadata: PackedMetadata, labels: bytes) -> Task:
+    name = metadata.name
     return replace(
         like,
         namespace=metadata.namespace,
-        name=metadata.name,
+        name=name,
         uid=metadata.uid,
         created=metadata.creation_timestamp or "",
-        index=index_in(metadata.name),
-        labels=metadata.labels,
+        index=index_in(name),
+        packed_labels=labels,
     )
 
 

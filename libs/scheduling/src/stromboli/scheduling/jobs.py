@@ -16,7 +16,14 @@ from stromboli.api.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
 from stromboli.api.wellknown import PREEMPTABLE
 from stromboli.contracts.partitions import job_key
 from stromboli.scheduling.errors import BadFact
-from stromboli.scheduling.pods import JobKey, Task, TaskStatus
+from stromboli.scheduling.pods import (
+    JobKey,
+    QueueGate,
+    Task,
+    TaskClass,
+    TaskStatus,
+    let_through,
+)
 from stromboli.scheduling.resources import NOTHING, Amounts, amounts_of
 from stromboli.scheduling.subgroups import Grouping, GroupKey
 
@@ -54,6 +61,8 @@ class Job:
     """What its pending pods ask for."""
     gated: dict[str, int] = field(default_factory=dict[str, int])
     """The part of `awaited` of pods that may not be placed yet."""
+    earmarked: dict[str, int] = field(default_factory=dict[str, int])
+    """The part of `awaited` of pods that their queue let through its gate."""
     grouping: Grouping | None = None
     ready: int = 0
     """How many tasks count towards the minimum."""
@@ -209,14 +218,18 @@ class Job:
         self.tasks.update({task.uid: task for task in tasks})
         self._count(tasks[0], len(tasks))
 
-    def put_many(self, tasks: Sequence[Task], before: TaskStatus) -> None:
-        """Tasks of one class and role, which all came from one status to another."""
+    def put_promised(self, tasks: Sequence[Task]) -> None:
+        """Tasks of one class and role that were pending, and now have a node promised to them."""
         self.tasks.update({task.uid: task for task in tasks})
-        first = tasks[0]
-        self._count_status(first.role, before, -len(tasks))
-        self._count_status(first.role, first.status, len(tasks))
-        self._account(first, before, -len(tasks))
-        self._account(first, first.status, len(tasks))
+        first, number = tasks[0], len(tasks)
+        for status, change in ((TaskStatus.PENDING, -number), (TaskStatus.BINDING, number)):
+            _move(self._counts, (first.role, status), change)
+            _move(self.by_status, status, change)
+        self.ready += number
+        _add(self.allocated, first.kind.request, number)
+        _add(self.awaited, first.kind.request, -number)
+        if self.earmarked:
+            _add(self.earmarked, first.kind.request, -let_through(tasks))
 
     def drop(self, uid: str) -> None:
         task = self.tasks.pop(uid, None)
@@ -242,6 +255,21 @@ class Job:
         """Tasks that wait for a place and may be given one."""
         return [t for t in self.tasks.values() if t.status is TaskStatus.PENDING and not t.gated]
 
+    def at_gate(self) -> list[Task]:
+        """Pending tasks that only the gate of their queue holds."""
+        if not self.gated:
+            return []
+        return [t for t in self.in_status(TaskStatus.PENDING) if t.queue_gate is QueueGate.CLOSED]
+
+    def room_kept(self) -> dict[TaskClass, int]:
+        """For how many pods of each class its queue keeps room; for none until it is admitted."""
+        kept: dict[TaskClass, int] = {}
+        if self.earmarked and self.phase != PodGroupPhase.PENDING:
+            for task in self.tasks.values():
+                if task.is_earmarked:
+                    kept[task.kind] = kept.get(task.kind, 0) + 1
+        return kept
+
     def in_status(self, *statuses: TaskStatus) -> list[Task]:
         found = [task for task in self.tasks.values() if task.status in statuses]
         found.sort(key=lambda task: task.order)
@@ -250,6 +278,8 @@ class Job:
     def _count(self, task: Task, change: int) -> None:
         self._count_status(task.role, task.status, change)
         self._account(task, task.status, change)
+        if task.is_earmarked:
+            _add(self.earmarked, task.kind.request, change)
 
     def _count_status(self, role: str, status: TaskStatus, change: int) -> None:
         if status in READY:
@@ -292,6 +322,10 @@ class Contender:
     """Pending tasks that want room, in the order of their turns."""
     best_effort: list[Task]
     """Pending tasks that ask for nothing but a place."""
+    at_gate: list[Task] = field(default_factory=list[Task])
+    """Pending tasks that only their queue's gate holds, in the order of their turns."""
+    kept: dict[TaskClass, int] = field(default_factory=dict[TaskClass, int])
+    """For how many pods of a class, without a place yet, its queue keeps room."""
     placed: dict[str, int] = field(default_factory=dict[str, int])
     pipelined: dict[str, int] = field(default_factory=dict[str, int])
     evicted: dict[str, int] = field(default_factory=dict[str, int])
@@ -316,11 +350,17 @@ class Contender:
         self.settled += self.seated
         self.waiting = left
 
+    def keep_room(self, kind: TaskClass, count: int) -> None:
+        """Its queue keeps room for so many more pods of this class, or less."""
+        self.kept[kind] = self.kept.get(kind, 0) + count
+
     def note_placed(self, tasks: Sequence[Task], *, pipelined: bool, sign: int) -> None:
         """Tasks of one role got a place, or with sign -1 have none after all."""
         by_role = self.pipelined if pipelined else self.placed
         role = tasks[0].role
         by_role[role] = by_role.get(role, 0) + sign * len(tasks)
+        if self.kept:
+            self.keep_room(tasks[0].kind, -sign * let_through(tasks))
         if self.job.grouping is not None:
             for task in tasks:
                 if sign > 0:
@@ -358,10 +398,11 @@ class Contender:
         short = self.job.min_member - self.ready() - len(self.best_effort)
         return max(0, short)  # asked several times per job and turn
 
-    def role_deficits(self) -> dict[str, int]:
+    def role_deficits(self, *, pipelined: bool = False) -> dict[str, int]:
+        """Per role that is short of its minimum: of how many; with `pipelined` even later."""
         if not self.job.role_minimums:
             return {}
-        return self._deficits(self.ready)
+        return self._deficits(self.ready_or_pipelined if pipelined else self.ready)
 
     def _deficits(self, have: _CountOf) -> dict[str, int]:
         """Per role: how many it is short of; pods that need no room are sure of theirs."""
@@ -376,6 +417,14 @@ class Contender:
         missing = self.role_deficits()
         own = missing.pop(role, 0)
         return None if missing else max(own, self.deficit)
+
+    def of_use(self, role: str, *, pipelined: bool = False) -> int:
+        """How many more of this role the gang needs, when of others those come that must."""
+        have = self.ready_or_pipelined() if pipelined else self.ready()
+        missing = self.role_deficits(pipelined=pipelined)
+        own = missing.pop(role, 0)
+        short = self.job.min_member - have - len(self.best_effort)
+        return max(own, short - sum(missing.values()))
 
     def group_counts(self, *, pipelined: bool) -> dict[GroupKey, int]:
         """Ready pods of each sub-group; with `pipelined` also those that wait for room."""

@@ -1,4 +1,4 @@
-"""What was asked for and is not seen yet: nodes promised to pods, pods told to go.
+"""What was asked for and is not seen yet: nodes promised to pods, pods told to go, gates opened.
 
 A promise takes room like a pod on the node does. It ends when the pod's own fact shows where
 it is, when the gateway says that the pod was not bound, or when nobody answered in time; only
@@ -29,12 +29,19 @@ class Ledger:
         default_factory=dict[str, tuple[str, JobKey | None]]
     )
     """By intent: the pod's uid, and for which job it goes."""
+    _opening: dict[str, Task] = field(default_factory=dict[str, Task])
+    """By uid: pods whose gate we asked to be taken off, and do not see that yet."""
+    _opening_of: dict[str, str] = field(default_factory=dict[str, str])
+    """By intent: the pod's uid."""
 
     def __len__(self) -> int:
         return len(self._promises)
 
     def promise_to(self, uid: str) -> Task | None:
         return self._promises.get(uid)
+
+    def is_promised(self, uid: str) -> bool:
+        return uid in self._promises
 
     def owes(self, job: JobKey) -> bool:
         """Whether the job has pods whose binding is not settled."""
@@ -90,3 +97,21 @@ class Ledger:
         uid, claimant = self._eviction_of.pop(intent_id, ("", None))
         task = self._evictions.get(uid) if done else self._evictions.pop(uid, None)
         return task, claimant
+
+    # Gates.
+
+    def opening(self, intent_id: str, task: Task) -> None:
+        self._opening[task.uid] = task
+        self._opening_of[intent_id] = task.uid
+
+    def is_opening(self, uid: str) -> bool:
+        return uid in self._opening
+
+    def opened(self, uid: str) -> None:
+        """The gate is gone, or the pod."""
+        self._opening.pop(uid, None)
+
+    def close_opening(self, intent_id: str, *, done: bool) -> Task | None:
+        """The intent has ended; the pod, if its gate is still there and can be asked for again."""
+        uid = self._opening_of.pop(intent_id, "")
+        return None if done else self._opening.pop(uid, None)

@@ -5,17 +5,20 @@ such a constraint pays nothing. `Neighbours` is one cycle's view of it: arrays o
 what the cycle has placed and evicted so far counted in.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.pods import Task, TaskClass, TaskStatus
 from stromboli.scheduling.resources import BoolPerNode, FloatPerNode, IntVector
-from stromboli.scheduling.social import ANY_ADDRESS, Port, Term
+from stromboli.scheduling.slim_pods import packed_label
+from stromboli.scheduling.social import ANY_ADDRESS, NamespaceLabels, Port, Term
+from stromboli.scheduling.term_index import TermIndex
 from stromboli.scheduling.volumes import Move
 
 if TYPE_CHECKING:
@@ -36,6 +39,43 @@ class _Counted:
     term: Term
     skip_ending: bool = False
 
+    def counts(self, task: Task) -> bool:
+        """Of one that the term picks."""
+        return not self.skip_ending or task.status is not TaskStatus.RELEASING
+
+
+K = TypeVar("K")
+
+
+class _Book(Generic[K]):
+    """Terms that pods hold, and where these stand."""
+
+    def __init__(self) -> None:
+        self._where: dict[K, PerNode] = {}
+        self._index: TermIndex[K] = TermIndex()
+
+    def note(self, key: K, term: Term, node: str, change: int) -> None:
+        if key not in self._where:
+            self._index.put(key, term)
+        _note(self._where, key, node, change)
+        if key not in self._where:
+            self._index.drop(key, term)
+
+    def expect(self, key: K, term: Term) -> None:
+        """Somebody in this cycle holds it."""
+        if key not in self._where:
+            self._where[key] = {}
+            self._index.put(key, term)
+
+    def where(self, key: K) -> PerNode | None:
+        return self._where.get(key)
+
+    def picking(self, task: Task, namespaces: NamespaceLabels) -> Iterator[K]:
+        """Of the terms, those that pick this pod."""
+        if not self._where:
+            return iter(())
+        return self._index.picking(task.namespace, task.labels, namespaces)
+
 
 @dataclass(slots=True)
 class Neighbourhood:
@@ -46,9 +86,10 @@ class Neighbourhood:
     is_active: bool = False
     _standing: dict[str, Task] = field(default_factory=dict[str, Task])
     _matching: dict[_Counted, PerNode] = field(default_factory=dict[_Counted, PerNode])
-    apart: dict[Term, PerNode] = field(default_factory=dict[Term, PerNode])
+    _questions: TermIndex[_Counted] = field(default_factory=TermIndex[_Counted])
+    apart: _Book[Term] = field(default_factory=_Book[Term])
     """Where those stand that want none of these near."""
-    likes: dict[tuple[int, Term], PerNode] = field(default_factory=dict[tuple[int, Term], PerNode])
+    likes: _Book[tuple[int, Term]] = field(default_factory=_Book[tuple[int, Term]])
     """Where those stand that would like these near, or with a weight below 0 would not."""
     _ports: dict[Port, PerNode] = field(default_factory=dict[Port, PerNode])
 
@@ -66,7 +107,7 @@ class Neighbourhood:
             self.namespaces.pop(name, None)
         else:
             self.namespaces[name] = labels
-        self._matching.clear()
+        self._forget_answers()
 
     def stands(self, task: Task) -> None:
         """The task is as it is: on a node, or not (any more)."""
@@ -92,12 +133,23 @@ class Neighbourhood:
         found = self._matching.get(question)
         if found is None:
             if len(self._matching) >= _MOST_COUNTED:
-                self._matching.clear()
+                self._forget_answers()
             found = self._matching[question] = {}
+            self._questions.put(question, term)
             for task in self._standing.values():
-                if self._answers(question, task):
+                if question.counts(task) and self.picks(term, task):
                     _add(found, task.node, 1)
         return found
+
+    def _forget_answers(self) -> None:
+        self._matching.clear()
+        self._questions.clear()
+
+    def picks(self, term: Term, task: Task) -> bool:
+        asked = term.selector.labels
+        if asked and packed_label(*asked[0]) not in task.packed_labels:
+            return False  # most are not; their labels need not be read
+        return term.matches(task.namespace, task.labels, self.namespaces)
 
     def using(self, port: Port) -> PerNode:
         """Where a port is taken."""
@@ -110,26 +162,19 @@ class Neighbourhood:
 
     # Counting.
 
-    def _answers(self, question: _Counted, task: Task) -> bool:
-        if question.skip_ending and task.status is TaskStatus.RELEASING:
-            return False
-        return question.term.matches(task.namespace, task.labels, self.namespaces)
-
     def _count(self, task: Task, sign: int) -> None:
-        for question, found in self._matching.items():
-            if self._answers(question, task):
-                _add(found, task.node, sign)
+        if self._matching:
+            for question in self._questions.picking(task.namespace, task.labels, self.namespaces):
+                if question.counts(task):
+                    _add(self._matching[question], task.node, sign)
         social = task.kind.social
         if social is not None:
             for term in social.apart:
-                _note(self.apart, term, task.node, sign)
+                self.apart.note(term, term, task.node, sign)
             for like in social.all_likes:
-                _note(self.likes, like, task.node, sign)
+                self.likes.note(like, like[1], task.node, sign)
             for port in social.ports:
                 _note(self._ports, port, task.node, sign)
-
-
-K = TypeVar("K")
 
 
 def _note(book: dict[K, PerNode], key: K, node: str, change: int) -> None:
@@ -165,9 +210,9 @@ class Neighbours:
         self.moves: list[Move] = []
         """What the cycle did, as far as anybody could care."""
         self._tallies: dict[object, _Tally] = {}
-        self._apart: dict[Term, PerNode] = {}
-        self._likes: dict[tuple[int, Term], PerNode] = {}
-        """Terms that the moved ones hold, or all: see `_holders`."""
+        self._apart: _Book[Term] = _Book()
+        self._likes: _Book[tuple[int, Term]] = _Book()
+        """Terms that the moved ones hold."""
 
     # The trial tells.
 
@@ -190,8 +235,10 @@ class Neighbours:
             self.moves.append((task, slot, sign))
             social = task.kind.social
             if social is not None:
-                self._apart.update((term, {}) for term in social.apart)
-                self._likes.update((like, {}) for like in social.all_likes)
+                for term in social.apart:
+                    self._apart.expect(term, term)
+                for like in social.all_likes:
+                    self._likes.expect(like, like[1])
 
     # Who is concerned.
 
@@ -199,9 +246,10 @@ class Neighbours:
         """Whether it matters for this pod who else is where."""
         if task.kind.social is not None or task.kind.claims:
             return True
-        return self._base.is_active and (
-            any(self.picks(term, task) for term in self._holders())
-            or any(self.picks(term, task) for _, term in self._admirers())
+        if not self._base.is_active:
+            return False
+        return next(self._feared_by(task), None) is not None or (
+            next(self._liked_by(task), None) is not None
         )
 
     def concern_any(self, tasks: Sequence[Task]) -> bool:
@@ -212,13 +260,16 @@ class Neighbours:
         return any(self.concerns(task) for task in tasks)
 
     def picks(self, term: Term, task: Task) -> bool:
-        return term.matches(task.namespace, task.labels, self._base.namespaces)
+        return self._base.picks(term, task)
 
-    def _holders(self) -> Mapping[Term, PerNode]:
-        return {**self._apart, **self._base.apart} if self._apart else self._base.apart
+    def _feared_by(self, task: Task) -> Iterator[Term]:
+        """The terms by which others want this pod to stay away; one may be named twice."""
+        known = self._base.namespaces
+        return chain(self._base.apart.picking(task, known), self._apart.picking(task, known))
 
-    def _admirers(self) -> Mapping[tuple[int, Term], PerNode]:
-        return {**self._likes, **self._base.likes} if self._likes else self._base.likes
+    def _liked_by(self, task: Task) -> Iterator[tuple[int, Term]]:
+        known = self._base.namespaces
+        return chain(self._base.likes.picking(task, known), self._likes.picking(task, known))
 
     # Arrays over nodes.
 
@@ -238,24 +289,26 @@ class Neighbours:
     def unwelcoming(self, task: Task) -> BoolPerNode:
         """Nodes near which somebody stands who does not want this pod there."""
         found = np.zeros(len(self._nodes), dtype=np.bool_)
-        for term, where in self._holders().items():
-            if self.picks(term, task):
-                counts = self._tally(
-                    ("apart", term), lambda where=where: where, partial(_holds_apart, term)
-                )
-                found |= self.in_domain(term.topology, counts) > 0
+        for term in dict.fromkeys(self._feared_by(task)):
+            counts = self._tally(
+                ("apart", term),
+                lambda term=term: self._base.apart.where(term) or {},
+                partial(_holds_apart, term),
+            )
+            found |= self.in_domain(term.topology, counts) > 0
         return found
 
     def admiration(self, task: Task) -> FloatPerNode:
         """How much those who stand near each node like this pod, summed."""
         total = np.zeros(len(self._nodes))
-        for like, where in self._admirers().items():
+        for like in dict.fromkeys(self._liked_by(task)):
             weight, term = like
-            if self.picks(term, task):
-                counts = self._tally(
-                    ("likes", like), lambda where=where: where, partial(_likes, like)
-                )
-                total += weight * self.in_domain(term.topology, counts)
+            counts = self._tally(
+                ("likes", like),
+                lambda like=like: self._base.likes.where(like) or {},
+                partial(_likes, like),
+            )
+            total += weight * self.in_domain(term.topology, counts)
         return total
 
     def taken(self, port: Port) -> BoolPerNode:

@@ -30,9 +30,11 @@ from stromboli.scheduling.resources import (
     tallied,
 )
 
-__all__ = ["NodeFacts", "NodeTable", "read_node"]
+__all__ = ["NodeFacts", "NodeTable", "assumed_of", "read_node"]
 
 _FIRST_COLUMNS: Final = 16
+_ASSUMED: Final = ((CPU, 100), (MEMORY, 200 * 2**20))
+"""What Kubernetes' scores take a pod to use of what it does not ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class NodeFacts:
     unschedulable: bool = False
     ready: bool = True
     images: tuple[tuple[str, int], ...] = ()
-    """Names with a tag, and bytes."""
+    """Names, with a tag or a digest, and bytes."""
 
 
 def read_node(node: Node) -> tuple[NodeFacts, Amounts]:
@@ -68,10 +70,7 @@ def read_node(node: Node) -> tuple[NodeFacts, Amounts]:
         # A node that has not spoken yet is as good as any; one that said "not ready" is not.
         ready=ready and not metadata.deletion_timestamp,
         images=tuple(
-            (name, image.size_bytes)
-            for image in node.status.images
-            for name in image.names
-            if "@" not in name
+            (name, image.size_bytes) for image in node.status.images for name in image.names
         ),
     )
     what = f"node {metadata.name}"
@@ -96,6 +95,13 @@ def _milli(resource: str, text: str) -> str:
     return f"{text}m" if resource == CPU and text.isdecimal() else text
 
 
+def assumed_of(request: Amounts) -> tuple[int, int]:
+    """How much cpu and memory a pod with this request is taken to use beyond it, for scores."""
+    asked = dict(request)
+    (cpu, milli), (memory, size) = _ASSUMED
+    return (0 if asked.get(cpu) else milli, 0 if asked.get(memory) else size)
+
+
 class NodeTable:
     """What every node offers and what is taken of it."""
 
@@ -109,6 +115,7 @@ class NodeTable:
         self._allocatable = self._blank()
         self._used = self._blank()
         self._releasing = self._blank()
+        self._assumed = np.zeros((2, _FIRST_COLUMNS), dtype=np.int64)
         self._versions = np.zeros(_FIRST_COLUMNS, dtype=np.int64)
         self.version = 0
 
@@ -142,6 +149,11 @@ class NodeTable:
         return self._seen(self._releasing)
 
     @property
+    def assumed(self) -> IntMatrix:
+        """Cpu and memory that pods there are taken to use though they do not ask for it."""
+        return self._assumed[:, : len(self.facts)]
+
+    @property
     def idle(self) -> IntMatrix:
         return self.allocatable - self.used
 
@@ -163,6 +175,7 @@ class NodeTable:
             self._slots[facts.name] = slot
             self._make_room()
             self._used[:, slot] = 0
+            self._assumed[:, slot] = 0
             self._releasing[:, slot] = 0
             self.layout += 1
             self._touch(slot)
@@ -185,16 +198,23 @@ class NodeTable:
         slot = self._slots.get(name)
         if slot is None:
             return
-        rows = [self.resources.row(resource) for resource, _ in amounts]
+        vector = self.resources.vector(amounts)
         self._make_room()
-        for row, (_, units) in zip(rows, amounts, strict=True):
-            self._used[row, slot] += sign * units
-            if ending:
-                self._releasing[row, slot] += sign * units
+        taken = vector if sign > 0 else -vector
+        self._used[: len(taken), slot] += taken
+        if ending:
+            self._releasing[: len(taken), slot] += taken
+        if not vector[0] or not vector[1]:  # of cpu and memory
+            cpu, memory = assumed_of(amounts)
+            self._assumed[:, slot] += sign * cpu, sign * memory
 
     def take_many(self, slots: IntVector, request: IntVector) -> None:
         """Count one request for each of these slots; a slot may appear more than once."""
         self._make_room()
+        if not request[0] or not request[1]:
+            cpu, memory = assumed_of(((CPU, int(request[0])), (MEMORY, int(request[1]))))
+            which, times = tallied(slots)
+            self._assumed[:, which] += np.array([[cpu], [memory]]) * times
         if len(slots) == 1:
             self._used[: len(request), slots[0]] += request
             return
@@ -230,6 +250,7 @@ class NodeTable:
         self._allocatable = np.pad(self._allocatable, shape)
         self._used = np.pad(self._used, shape)
         self._releasing = np.pad(self._releasing, shape)
+        self._assumed = np.pad(self._assumed, ((0, 0), shape[1]))
         self._versions = np.pad(self._versions, (0, more_columns - columns))
 
     def _rearrange(self, order: list[int]) -> None:
@@ -238,6 +259,7 @@ class NodeTable:
         self._allocatable = np.pad(self._allocatable[:, order], padding)
         self._used = np.pad(self._used[:, order], padding)
         self._releasing = np.pad(self._releasing[:, order], padding)
+        self._assumed = np.pad(self._assumed[:, order], padding)
         self._versions = np.pad(self._versions[order], (0, columns - len(order)))
         self.facts = [self.facts[slot] for slot in order]
         self._slots = {facts.name: slot for slot, facts in enumerate(self.facts)}

@@ -8,21 +8,14 @@ node: when a node of that name comes (back), what stands on it is counted again.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
+import numpy as np
 
 from stromboli.scheduling.nodes import NodeFacts, NodeTable
-from stromboli.scheduling.pods import Task
+from stromboli.scheduling.pods import Task, TaskStatus
 from stromboli.scheduling.resources import Amounts, IntVector
+from stromboli.scheduling.trial import Placement
 
-__all__ = ["Occupancy", "Place"]
-
-
-class Place(msgspec.Struct, frozen=True, gc=False):
-    """The room one pod takes."""
-
-    node: str
-    request: Amounts
-    ending: bool = False
+__all__ = ["Occupancy"]
 
 
 @dataclass(slots=True)
@@ -30,47 +23,51 @@ class Occupancy:
     """Keeps the node table's sums equal to the sum of its entries."""
 
     table: NodeTable
-    _places: dict[str, Place] = field(default_factory=dict[str, Place])
+    _places: dict[str, Task] = field(default_factory=dict[str, Task])
+    """By uid: the pod as it was when it was counted."""
     _on_node: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
-
-    def place_of(self, uid: str) -> Place | None:
-        return self._places.get(uid)
 
     def on_node(self, name: str) -> Iterable[str]:
         """Uids of the pods that take room there."""
         return self._on_node.get(name, ())
 
-    def occupy(self, uid: str, place: Place) -> bool:
+    def occupy(self, task: Task) -> bool:
         """Whether this left more room somewhere than there was before."""
-        before = self._places.get(uid)
-        if before == place:
-            return False
+        before = self._places.get(task.uid)
         if before is not None:
-            self._forget(uid, before)
-        self._remember(uid, place)
-        self.table.take(place.node, place.request, ending=place.ending)
+            if _take_the_same(before, task):
+                return False
+            self._forget(before)
+        self._places[task.uid] = task
+        self._on_node.setdefault(task.node, {})[task.uid] = None
+        self._count(task, 1)
         return before is not None
 
-    def occupy_many(self, tasks: Sequence[Task], slots: IntVector) -> None:
-        """Promises for pods of one class, which had no place so far."""
-        request = tasks[0].kind.request
-        places, by_node = self._places, self._on_node
-        for task in tasks:
-            uid, node = task.uid, task.node
-            places[uid] = Place(node, request)
-            on_node = by_node.get(node)
-            if on_node is None:
-                by_node[node] = {uid: None}
-            else:
-                on_node[uid] = None
-        self.table.take_many(slots, self.table.resources.vector(request))
+    def occupy_many(
+        self, placements: Sequence[Placement], all_bound: Sequence[Sequence[Task]]
+    ) -> None:
+        """Promises for pods that had no place so far, in the order of the placements."""
+        by_node = self._on_node
+        by_request: dict[Amounts, list[IntVector]] = {}
+        for placement, bound in zip(placements, all_bound, strict=True):
+            self._places.update({task.uid: task for task in bound})
+            for task in bound:
+                on_node = by_node.get(task.node)
+                if on_node is None:
+                    by_node[task.node] = {task.uid: None}
+                else:
+                    on_node[task.uid] = None
+            by_request.setdefault(placement.kind.request, []).append(placement.slots)
+        for request, slots in by_request.items():
+            together = slots[0] if len(slots) == 1 else np.concatenate(slots)
+            self.table.take_many(together, self.table.resources.vector(request))
 
     def vacate(self, uid: str) -> bool:
         """Whether it had a place."""
         place = self._places.get(uid)
         if place is None:
             return False
-        self._forget(uid, place)
+        self._forget(place)
         return True
 
     def node_came(self, facts: NodeFacts, allocatable: Amounts) -> None:
@@ -79,17 +76,24 @@ class Occupancy:
         self.table.put(facts, allocatable)
         if is_new:
             for uid in self._on_node.get(facts.name, ()):
-                place = self._places[uid]
-                self.table.take(place.node, place.request, ending=place.ending)
+                self._count(self._places[uid], 1)
 
-    def _remember(self, uid: str, place: Place) -> None:
-        self._places[uid] = place
-        self._on_node.setdefault(place.node, {})[uid] = None
+    def _count(self, task: Task, sign: int) -> None:
+        ending = task.status is TaskStatus.RELEASING
+        self.table.take(task.node, task.kind.request, ending=ending, sign=sign)
 
-    def _forget(self, uid: str, place: Place) -> None:
-        del self._places[uid]
-        on_node = self._on_node[place.node]
-        del on_node[uid]
+    def _forget(self, task: Task) -> None:
+        del self._places[task.uid]
+        on_node = self._on_node[task.node]
+        del on_node[task.uid]
         if not on_node:
-            del self._on_node[place.node]
-        self.table.take(place.node, place.request, ending=place.ending, sign=-1)
+            del self._on_node[task.node]
+        self._count(task, -1)
+
+
+def _take_the_same(one: Task, other: Task) -> bool:
+    return (
+        one.node == other.node
+        and one.kind.request == other.kind.request
+        and (one.status is TaskStatus.RELEASING) == (other.status is TaskStatus.RELEASING)
+    )

@@ -1,13 +1,16 @@
 """The configured plugins, sorted once by what they have a say in, and how their votes add up.
 
 The rules are Volcano's: orders by the first difference, readiness by all, permission and victims
-tier by tier. One accident is not kept: when the plugins of a tier agree on no victim, that is an
-empty answer and the next tier is asked; the list is not begun anew within the tier.
+tier by tier. Two accidents are not kept: when the plugins of a tier agree on no victim, that is an
+empty answer and the next tier is asked; the list is not begun anew within the tier. And who keeps
+the shares of queues is heard in whatever tier it is, before something is taken from a queue.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from itertools import islice
+from operator import lt
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import (
@@ -24,20 +27,18 @@ from stromboli.scheduling.plugins.api import (
     DomainOrder,
     Enqueueable,
     Enqueued,
-    EvenHanded,
     Evictable,
     Filter,
     FirstTurn,
-    Impartial,
     JobOrder,
     JobPipelined,
     JobReady,
     JobStarving,
     JobValid,
+    KeepsShares,
     LastFilter,
     Opened,
     Overused,
-    OwnOrder,
     Partial,
     PlacementListener,
     Plugin,
@@ -52,6 +53,7 @@ from stromboli.scheduling.plugins.api import (
     QueueRoom,
     Reclaimable,
     Refusal,
+    RoomKeeper,
     RoomLimit,
     Score,
     SortKey,
@@ -60,11 +62,20 @@ from stromboli.scheduling.plugins.api import (
     VictimTasks,
     Vote,
 )
+from stromboli.scheduling.plugins.promises import (
+    ByField,
+    ByMinimum,
+    EvenHanded,
+    Foreseeing,
+    Impartial,
+    OwnOrder,
+)
 from stromboli.scheduling.pods import BY_ORDER, Task
 from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import Amounts
+from stromboli.scheduling.shares import PLENTY
 
-__all__ = ["FLAGS", "Panel", "Seat"]
+__all__ = ["FLAGS", "Ask", "Judges", "Panel", "Seat"]
 
 FLAGS: Final[dict[type, str]] = {
     JobOrder: "enableJobOrder",
@@ -96,10 +107,20 @@ FLAGS: Final[dict[type, str]] = {
     VictimTasks: "enabledVictim",
     Overused: "enabledOverused",
     Allocatable: "enabledAllocatable",
+    RoomKeeper: "enabledAllocatable",
 }
 """Which flag of the configuration takes a plugin's say away, by extension point."""
 
 T = TypeVar("T")
+
+Ask: TypeAlias = Callable[[Claim, Sequence[Task]], Sequence[Task] | None]
+
+
+class Judges(NamedTuple):
+    """Who names victims: of one tier all must, of the tiers any; and some must always."""
+
+    tiers: list[list[tuple[object, Ask]]]
+    always: list[tuple[object, Ask]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +164,15 @@ class Panel:
     gradients: list[DomainGradient] = field(init=False)
     domain_order: list[DomainOrder] = field(init=False)
     allocatable: list[Allocatable] = field(init=False)
+    room_keepers: list[RoomKeeper] = field(init=False)
     first_turn: list[FirstTurn] = field(init=False)
+    is_even_handed: bool = field(init=False)
+    """Whether jobs that are alike get the same answers from everybody."""
+    orders_are_own: bool = field(init=False)
+    """Whether nobody's turn can move a job that only waits for its own."""
+    takes_convoys: bool = field(init=False)
+    """Whether jobs that are alike and follow each other may be given their turns together."""
+    _task_orders: list[tuple[TaskOrder, Callable[[Task], Any] | None]] = field(init=False)
     _blocked: list[Blocked] = field(init=False)
     _protectors: list[Protector] = field(init=False)
     _valid: list[JobValid] = field(init=False)
@@ -158,6 +187,9 @@ class Panel:
     _preemptable: list[list[Preemptable]] = field(init=False)
     _reclaimable: list[list[Reclaimable]] = field(init=False)
     _evictable: list[list[Evictable]] = field(init=False)
+    _keepers: list[Reclaimable] = field(init=False)
+    _gang_keepers: list[Evictable] = field(init=False)
+    """Those who keep shares, but not in the first tier, where they are heard anyway."""
     _victims: list[list[VictimTasks]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -166,6 +198,8 @@ class Panel:
         self.closed = self._all(Closed)
         self.listeners = self._all(PlacementListener)
         self.job_order = self._all(JobOrder)
+        self.is_even_handed = all(isinstance(plugin, EvenHanded) for plugin in self)
+        self.orders_are_own = all(isinstance(plugin, OwnOrder) for plugin in self.job_order)
         self.queue_order = self._all(QueueOrder)
         self.task_order = self._all(TaskOrder)
         self.victim_queue_order = self._all(VictimQueueOrder)
@@ -184,7 +218,12 @@ class Panel:
         self.gradients = self._all(DomainGradient)
         self.domain_order = self._all(DomainOrder)
         self.allocatable = self._all(Allocatable)
+        self.room_keepers = self._all(RoomKeeper)
         self.first_turn = self._all(FirstTurn)
+        self._task_orders = [
+            (plugin, plugin.ordered_by if isinstance(plugin, ByField) else None)
+            for plugin in self.task_order
+        ]
         self._blocked = self._all(Blocked)
         self._protectors = self._all(Protector)
         self._valid = self._all(JobValid)
@@ -199,7 +238,17 @@ class Panel:
         self._preemptable = self._by_tier(Preemptable)
         self._reclaimable = self._by_tier(Reclaimable)
         self._evictable = self._by_tier(Evictable)
+        self._keepers = _keepers_in(self._reclaimable[1:])
+        self._gang_keepers = _keepers_in(self._evictable[1:])
         self._victims = self._by_tier(VictimTasks)
+        self.takes_convoys = (
+            self.is_even_handed
+            and self.orders_are_own
+            and bool(self._ready)
+            and all(isinstance(plugin, ByMinimum) for plugin in self._ready)
+            and all(isinstance(plugin, Foreseeing) for plugin in self._overused)
+            and not (self.gradients or self.closeness or self.counting)
+        )
 
     def _by_tier(self, point: type[T]) -> list[list[T]]:
         found = [[seat.plugin for seat in tier if seat.has(point)] for tier in self.tiers]
@@ -211,23 +260,17 @@ class Panel:
     def __iter__(self) -> Iterator[Plugin]:
         return (seat.plugin for tier in self.tiers for seat in tier)
 
-    @property
-    def is_even_handed(self) -> bool:
-        """Whether jobs that are alike get the same answers from everybody."""
-        return all(isinstance(plugin, EvenHanded) for plugin in self)
-
     # Orders.
-
-    @property
-    def orders_are_own(self) -> bool:
-        """Whether nobody's turn can move a job that only waits for its own."""
-        return all(isinstance(plugin, OwnOrder) for plugin in self.job_order)
 
     def put_in_order(self, tasks: list[Task]) -> None:
         """As `order_of_tasks` has it; the last word first, because that needs no plugin."""
-        if len(tasks) > 1:
+        if len(tasks) <= 1:
+            return
+        numbers = [task.index for task in tasks]
+        if not all(map(lt, numbers, islice(numbers, 1, None))):
             tasks.sort(key=BY_ORDER)
-            for plugin in reversed(self.task_order):
+        for plugin, ordered_by in reversed(self._task_orders):
+            if ordered_by is None or len(set(map(ordered_by, tasks))) > 1:
                 tasks.sort(key=plugin.task_order)
 
     def order_of_tasks(self) -> Callable[[Task], SortKey]:
@@ -306,6 +349,15 @@ class Panel:
     def overused(self, queue: QueueInfo) -> bool:
         return any(plugin.overused(queue) for plugin in self._overused)
 
+    def turns_left(self, queue: QueueInfo, request: Amounts, pods: int) -> int:
+        """How many turns, each of so many pods, begin before the queue is overused."""
+        answers = (
+            plugin.turns_left(queue, request, pods)
+            for plugin in self._overused
+            if isinstance(plugin, Foreseeing)
+        )
+        return min(answers, default=PLENTY)
+
     def has_room(self, queue: QueueInfo, need: Amounts, *, admitted: bool) -> bool:
         """Whether a job that its queue refused could be luckier now."""
         return all(plugin.has_room(queue, need, admitted=admitted) for plugin in self._queue_room)
@@ -325,19 +377,32 @@ class Panel:
         """Whether the pod may be asked to go at all."""
         return all(plugin.may_go(task) for plugin in self._protectors)
 
+    def preempt_judges(self) -> Judges:
+        return Judges([[(p, p.preemptable) for p in tier] for tier in self._preemptable], [])
+
+    def reclaim_judges(self) -> Judges:
+        tiers: list[list[tuple[object, Ask]]] = [
+            [(p, p.reclaimable) for p in tier] for tier in self._reclaimable
+        ]
+        return Judges(tiers, [(p, p.reclaimable) for p in self._keepers])
+
     def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> list[Task]:
         asked = ([p.preemptable for p in tier] for tier in self._preemptable)
         return _agreed(asked, candidates, claim)
 
     def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> list[Task]:
         asked = ([p.reclaimable for p in tier] for tier in self._reclaimable)
-        return _agreed(asked, candidates, claim)
+        found = _agreed(asked, candidates, claim)
+        keepers = [p.reclaimable for p in self._keepers]
+        return _left_by(keepers, found, claim) if found else found
 
     def evictable(
         self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
     ) -> list[Task]:
         asked = ([p.evictable for p in tier] for tier in self._evictable)
-        return _agreed(asked, candidates, claim, reclaiming=reclaiming)
+        found = _agreed(asked, candidates, claim, reclaiming=reclaiming)
+        keepers = [p.evictable for p in self._gang_keepers]
+        return _left_by(keepers, found, claim, reclaiming=reclaiming) if found else found
 
     @property
     def names_victims(self) -> bool:
@@ -349,6 +414,25 @@ class Panel:
             if found:
                 return list(found.values())
         return []
+
+
+def _keepers_in(tiers: Sequence[Sequence[T]]) -> list[T]:
+    return [plugin for tier in tiers for plugin in tier if isinstance(plugin, KeepsShares)]
+
+
+def _left_by(
+    keepers: Sequence[Callable[..., Sequence[Task] | None]],
+    victims: list[Task],
+    claim: Claim,
+    **how: Any,
+) -> list[Task]:
+    """Those of the victims whom nobody keeps, in the order given."""
+    for ask in keepers:
+        answer = ask(claim, victims, **how)
+        if answer is not None:
+            named = {task.uid for task in answer}
+            victims = [task for task in victims if task.uid in named]
+    return victims
 
 
 def _agreed(

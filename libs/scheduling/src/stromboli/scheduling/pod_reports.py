@@ -19,7 +19,7 @@ from stromboli.api.timestamps import format_time
 from stromboli.contracts.intents import PatchObject, PatchType, intent_id
 from stromboli.contracts.permissions import SCHEDULER
 from stromboli.scheduling.jobs import Job
-from stromboli.scheduling.pods import JobKey, Task, TaskStatus
+from stromboli.scheduling.pods import TOLD_TO_GO, JobKey, Task, TaskStatus
 
 __all__ = ["Outlooks", "PodReports"]
 
@@ -44,6 +44,8 @@ class Outlooks:
     """The node where it waits for others to end."""
     nominated: Mapping[str, str] = field(default_factory=dict[str, str])
     """The node where others were told to go for it."""
+    own: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the nodes lack for this very pod, where that was looked at."""
     is_binding: bool = False
     """It is only that binding failed and is tried again: that says enough, and nodes stay named."""
 
@@ -127,7 +129,7 @@ class PodReports:
             Condition(
                 type="DisruptionTarget",
                 status="True",
-                reason="PreemptionByScheduler",
+                reason=TOLD_TO_GO,
                 message=f"{scheduler}: {_VICTIM}",
                 last_transition_time=moment,
             ),
@@ -176,7 +178,7 @@ class PodReports:
                 f"Pod {name} can possibly be assigned to {node}, once minAvailable is satisfied"
             )
             return _Verdict(_SCHEDULABLE, message, nominated)
-        return _Verdict(_UNSCHEDULABLE, message, nominated)
+        return _Verdict(_UNSCHEDULABLE, outlooks.own.get(task.uid, message), nominated)
 
     def _stands(self, task: Task) -> tuple[str, str]:
         """The reason and the nominated node that the pod has, or will have."""

@@ -17,6 +17,7 @@ from stromboli.api.core import (
     Container,
     NodeSelector,
     Pod,
+    PodSchedulingGate,
     PreferredSchedulingTerm,
     Toleration,
 )
@@ -25,6 +26,7 @@ from stromboli.api.meta import Condition
 from stromboli.api.wellknown import (
     GROUP_NAME,
     PREEMPTABLE,
+    QUEUE_ALLOCATION_GATE,
     REVOCABLE_ZONE,
     STRATEGY_SCORING_TYPE,
     STRATEGY_WEIGHT,
@@ -32,16 +34,18 @@ from stromboli.api.wellknown import (
     TASK_SPEC,
     VOLCANO_GROUP_NAME,
 )
-from stromboli.scheduling.resources import PODS, Amounts, added, amounts_of, larger
-from stromboli.scheduling.slim_pods import SlimPod
+from stromboli.scheduling.resources import CPU, MEMORY, PODS, Amounts, added, amounts_of, larger
+from stromboli.scheduling.slim_pods import NO_LABELS, SlimPod, labels_in, packed_labels
 from stromboli.scheduling.social import Social, read_social
 
 __all__ = [
     "BY_ORDER",
+    "TOLD_TO_GO",
     "Claim",
     "JobKey",
     "Notes",
     "PodKey",
+    "QueueGate",
     "Task",
     "TaskClass",
     "TaskStatus",
@@ -49,6 +53,7 @@ __all__ = [
     "claims_of",
     "class_of",
     "index_in",
+    "let_through",
     "make_task",
     "read_notes",
     "read_task",
@@ -60,6 +65,8 @@ PodKey: TypeAlias = tuple[str, str]
 Claim: TypeAlias = tuple[str, str]
 """Namespace and name of a claim for a volume."""
 
+TOLD_TO_GO: Final = "PreemptionByScheduler"
+"""The reason of the condition DisruptionTarget, as kube-scheduler and Volcano have it."""
 _ONE_POD: Final[Amounts] = ((PODS, 1),)
 _NO_INDEX: Final = 1 << 62
 _MOST_DIGITS: Final = 12
@@ -82,6 +89,19 @@ class TaskStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
+class QueueGate(StrEnum):
+    """Where a pod stands whose queue must have room before anybody may see that it waits."""
+
+    NONE = ""
+    """It is none of its queue's business."""
+    CLOSED = "Closed"
+    """Only this gate holds it."""
+    OPENING = "Opening"
+    """We asked for its removal, and do not see that yet."""
+    OPEN = "Open"
+    """It has passed; until it has a node, its queue keeps room for it."""
+
+
 _BY_PHASE: Final = {
     "Running": TaskStatus.RUNNING,
     "Succeeded": TaskStatus.SUCCEEDED,
@@ -89,6 +109,7 @@ _BY_PHASE: Final = {
     "Unknown": TaskStatus.UNKNOWN,
 }
 _ENDED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_THROUGH: Final = (QueueGate.OPENING, QueueGate.OPEN)
 
 
 class TaskClass(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -109,6 +130,8 @@ class TaskClass(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Volumes that it needs; then too."""
     strategy: tuple[str, str] = ("", "")
     """What it says of how its nodes are scored (`resource-strategy-fit`), as it is written."""
+    burst: Amounts = ()
+    """Cpu and memory that its limits allow beyond its request (`usage`)."""
 
     @property
     def is_best_effort(self) -> bool:
@@ -132,6 +155,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: str
     bound_at: str
     gated: bool
+    queue_gate: QueueGate = QueueGate.NONE
     index: int = _NO_INDEX
     """Its number among its like, by its name."""
     preemptable: bool = True
@@ -143,14 +167,25 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     nominated: str = ""
     """The node where others are ending on its behalf."""
     started_at: str = ""
+    evicted_at: str = ""
+    """When a scheduler told it to go, of a pod that is ending for that reason."""
     conditions: tuple[Condition, ...] = ()
     """Of a pod without a node."""
-    labels: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    packed_labels: bytes = NO_LABELS
     annotations: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return labels_in(self.packed_labels)
 
     @property
     def job(self) -> JobKey:
         return (self.namespace, self.group)
+
+    @property
+    def is_earmarked(self) -> bool:
+        """Whether its queue let it through its gate, and it has no node yet."""
+        return self.queue_gate in _THROUGH and self.status is TaskStatus.PENDING
 
     @property
     def takes_room(self) -> bool:
@@ -170,14 +205,22 @@ def are_alike(one: Task, other: Task) -> bool:
         and one.role == other.role
         and one.status is other.status
         and one.gated == other.gated
+        and one.queue_gate is other.queue_gate
         and one.namespace == other.namespace
     )
 
 
+def let_through(tasks: Iterable[Task]) -> int:
+    """How many of these passed the gate of their queue, or are about to."""
+    return sum(task.queue_gate in _THROUGH for task in tasks)
+
+
 def index_in(pod_name: str) -> int:
     """`job-role-7` is number 7; names of fewer parts have no number."""
-    before, _, last = pod_name.rpartition("-")
-    return int(last) if last.isdecimal() and len(last) < 18 and "-" in before else _NO_INDEX
+    parts = pod_name.rsplit("-", 2)
+    last = parts[-1]
+    is_number = len(parts) == 3 and last.isdecimal() and len(last) < 18
+    return int(last) if is_number else _NO_INDEX
 
 
 class Notes(msgspec.Struct, frozen=True, gc=False):
@@ -190,6 +233,8 @@ class Notes(msgspec.Struct, frozen=True, gc=False):
     priority: int | None
     is_revocable: bool
     strategy: tuple[str, str]
+    asks_queue: bool = False
+    """Whether its queue is to let it through a gate."""
 
 
 def read_notes(annotations: dict[str, str]) -> Notes:
@@ -204,26 +249,34 @@ def read_notes(annotations: dict[str, str]) -> Notes:
         priority=int(stated) if is_number else None,
         is_revocable=(annotations.get(REVOCABLE_ZONE) == "*" or preemptable.lower() == "true"),
         strategy=(annotations.get(STRATEGY_SCORING_TYPE, ""), annotations.get(STRATEGY_WEIGHT, "")),
+        asks_queue=annotations.get(QUEUE_ALLOCATION_GATE) == "true",
     )
 
 
 def read_task(pod: Pod, scheduler_names: frozenset[str]) -> Task:
     """Raises BadFact for requests that can't be reckoned with."""
-    return make_task(pod, read_notes(pod.metadata.annotations), class_of(pod), scheduler_names)
+    labels = packed_labels(pod.metadata.labels)
+    notes = read_notes(pod.metadata.annotations)
+    return make_task(pod, notes, class_of(pod), scheduler_names, labels=labels)
 
 
 def make_task(
-    pod: Pod | SlimPod, notes: Notes, kind: TaskClass, scheduler_names: frozenset[str]
+    pod: Pod | SlimPod,
+    notes: Notes,
+    kind: TaskClass,
+    scheduler_names: frozenset[str],
+    *,
+    labels: bytes,
 ) -> Task:
-    """The pod as a task, of this class and with these annotations."""
+    """The pod as a task, of this class, with these annotations and these labels as they travel."""
     spec, metadata, status = pod.spec, pod.metadata, pod.status
-    labels, name, node = metadata.labels, metadata.name, spec.node_name
+    said, name, node = metadata.labels, metadata.name, spec.node_name
     return Task(
         namespace=metadata.namespace,
         name=name,
         uid=metadata.uid,
         group=notes.group if spec.scheduler_name in scheduler_names else "",
-        role=notes.role or labels.get(TASK_SPEC, ""),
+        role=notes.role or said.get(TASK_SPEC, ""),
         kind=kind,
         status=_status(pod),
         node=node,
@@ -231,14 +284,16 @@ def make_task(
         created=metadata.creation_timestamp or "",
         bound_at=_bound_at(status.conditions) if node else "",
         gated=bool(spec.scheduling_gates),
+        queue_gate=_queue_gate(spec.scheduling_gates, asks=notes.asks_queue),
         index=index_in(name),
-        preemptable=(notes.preemptable or labels.get(PREEMPTABLE, "")).lower() != "false",
+        preemptable=(notes.preemptable or said.get(PREEMPTABLE, "")).lower() != "false",
         may_preempt=spec.preemption_policy != "Never",
         class_name=spec.priority_class_name,
         nominated=status.nominated_node_name,
         started_at=status.start_time or "",
+        evicted_at=_evicted_at(status.conditions) if node and metadata.deletion_timestamp else "",
         conditions=() if node else status.conditions,
-        labels=labels,
+        packed_labels=labels,
         annotations=notes.annotations,
     )
 
@@ -261,6 +316,13 @@ def _status(pod: Pod | SlimPod) -> TaskStatus:
     return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
 
 
+def _queue_gate(gates: tuple[PodSchedulingGate, ...], *, asks: bool) -> QueueGate:
+    if not gates:
+        return QueueGate.OPEN if asks else QueueGate.NONE
+    only = all(gate.name == QUEUE_ALLOCATION_GATE for gate in gates)
+    return QueueGate.CLOSED if only else QueueGate.NONE
+
+
 def _bound_at(conditions: Iterable[Condition]) -> str:
     for condition in conditions:
         if condition.type == "PodScheduled" and condition.status == "True":
@@ -268,10 +330,19 @@ def _bound_at(conditions: Iterable[Condition]) -> str:
     return ""
 
 
+def _evicted_at(conditions: Iterable[Condition]) -> str:
+    for condition in conditions:
+        if condition.type == "DisruptionTarget" and condition.reason == TOLD_TO_GO:
+            return condition.last_transition_time or ""
+    return ""
+
+
 def class_of(pod: Pod) -> TaskClass:
     """Known by the bytes of what it is made from. Raises BadFact, as `read_task` does."""
     spec, metadata = pod.spec, pod.metadata
-    is_sociable = spec.affinity is not None or bool(spec.topology_spread_constraints)
+    affinity = spec.affinity
+    of_pods = affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity)
+    is_sociable = bool(of_pods) or bool(spec.topology_spread_constraints)
     notes = read_notes(metadata.annotations)
     key = _ENCODER.encode(
         (
@@ -317,11 +388,16 @@ def _read_class(pod: Pod) -> TaskClass:
         preferred=(
             affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
         ),
-        images=tuple(container.image for container in spec.containers if container.image),
+        images=tuple(
+            container.image
+            for container in (*spec.init_containers, *spec.containers)
+            if container.image
+        ),
         is_revocable=notes.is_revocable,
         social=read_social(pod),
         claims=claims_of(pod),
         strategy=notes.strategy,
+        burst=_burst(pod),
     )
 
 
@@ -358,6 +434,16 @@ def _request(pod: Pod) -> Amounts:
         tuple(of_pod.items()),
         tuple(spec.overhead.items()),
     )
+
+
+def _burst(pod: Pod) -> Amounts:
+    """A container without a limit adds nothing: nobody knows what it will use."""
+    spec, asked = pod.spec, dict(_request(pod))
+    limits = added(_amounts(one.resources.limits.items()) for one in spec.containers)
+    for starting in spec.init_containers:
+        limits = larger(limits, _amounts(starting.resources.limits.items()))
+    beyond = ((name, units - asked.get(name, 0)) for name, units in limits)
+    return tuple((name, units) for name, units in beyond if name in (CPU, MEMORY) and units > 0)
 
 
 def _asking(container: Container) -> _Asking:

@@ -46,14 +46,14 @@ def needed(contender: Contender, kind: TaskClass) -> tuple[Amounts, Amounts]:
     if not contender.deficit:
         return kind.request, kind.request
     already = sum(contender.placed.values()) + sum(contender.pipelined.values())
-    gang = contender.waiting[: already + contender.deficit]
+    gang = [*contender.waiting, *contender.at_gate][: already + contender.deficit]
     missing = added(task.kind.request for task in gang[already:])
     return added(task.kind.request for task in gang), missing or kind.request
 
 
 def worth_waiting_for(contender: Contender, need: Amounts) -> Amounts:
     """The need, if nothing less could help the job: its pods are alike, or it needs them all."""
-    waiting = contender.waiting
+    waiting = [*contender.waiting, *contender.at_gate]
     alike = all(task.kind is waiting[0].kind for task in waiting)
     return need if alike or contender.job.min_member >= len(contender.job.tasks) else ()
 

@@ -40,6 +40,8 @@ class QueueReports:
     _parents: dict[str, str] = field(default_factory=dict[str, str])
     """As the sums were made by."""
     _tree: QueueTree = field(default_factory=lambda: QueueTree({}))
+    _paths: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Of queues that have been asked for."""
     _stale: dict[str, None] = field(default_factory=dict[str, None])
     _told: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     _not_before: dict[str, float] = field(default_factory=dict[str, float])
@@ -108,14 +110,18 @@ class QueueReports:
         if parents == self._parents:
             return
         self._parents, self._tree = parents, QueueTree(queues)
+        self._paths.clear()
         self._stale.update(dict.fromkeys(self._sums))
         self._sums.clear()
         for queue, amounts in self._of_job.values():
             self._add(queue, amounts, 1)
 
     def _add(self, queue: str, amounts: Mapping[str, int], sign: int) -> None:
-        # Without a root queue, as in Volcano, parents do not sum up.
-        path = self._tree.path(queue) if ROOT_QUEUE in self._parents else (queue,)
+        path = self._paths.get(queue)
+        if path is None:
+            # Without a root queue, as in Volcano, parents do not sum up.
+            path = self._tree.path(queue) if ROOT_QUEUE in self._parents else (queue,)
+            self._paths[queue] = path
         for name in path:
             total = self._sums.setdefault(name, {})
             for resource, units in amounts.items():

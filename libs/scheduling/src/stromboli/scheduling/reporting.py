@@ -15,13 +15,20 @@ from stromboli.contracts.stimuli import Instruction
 from stromboli.scheduling.announcing import Announcing
 from stromboli.scheduling.asking import Asking, told
 from stromboli.scheduling.cluster import Cluster
-from stromboli.scheduling.explain import Code, Explanation
+from stromboli.scheduling.explain import NOT_LOOKED_AT, Code, Explanation
 from stromboli.scheduling.jobs import Job
 from stromboli.scheduling.pod_reports import Outlooks, PodReports
 from stromboli.scheduling.pods import JobKey, PodKey, Task
 from stromboli.scheduling.queue_reports import QueueReports
 from stromboli.scheduling.resources import readable
-from stromboli.scheduling.status import condition_of, fit_error, next_status, says, waiting_since
+from stromboli.scheduling.status import (
+    condition_of,
+    fit_error,
+    is_ready,
+    next_status,
+    says,
+    waiting_since,
+)
 from stromboli.scheduling.trial import Placement
 
 __all__ = ["Reporting"]
@@ -29,6 +36,8 @@ __all__ = ["Reporting"]
 _PATIENCE_S: Final = 1.0
 """A gang whose pods are still being created is not called incomplete for this long, and pods
 are not told why they wait."""
+_BRIEF: Final = frozenset({Code.GANG_INCOMPLETE, Code.PENDING_EVALUATION})
+"""Reasons that are mostly gone within that time."""
 _LUCK: Final = frozenset({Code.CLUSTER_FULL, Code.FRAGMENTED})
 _STEADY_S: Final = 10.0
 """So long, at least, the one stands before it becomes the other."""
@@ -48,12 +57,13 @@ class Reporting:
     announcing: Announcing = field(default_factory=Announcing)
     pods: PodReports = field(default_factory=PodReports)
     queues: QueueReports = field(default_factory=QueueReports)
-    _incomplete_since: dict[JobKey, float] = field(default_factory=dict[JobKey, float])
+    _unsaid: dict[JobKey, Explanation] = field(default_factory=dict[JobKey, Explanation])
+    """Reasons that may be gone in a moment, and are told only to who asks."""
     _announced: dict[JobKey, Code] = field(default_factory=dict[JobKey, Code])
     """For which reason a pod of the job was last said to have failed."""
     _patches: dict[str, JobKey] = field(default_factory=dict[str, JobKey])
-    _victims: dict[str, tuple[str, Task]] = field(default_factory=dict[str, tuple[str, Task]])
-    """By the intent that tells it to go: the key of its job, and the pod."""
+    _victims: dict[str, tuple[Task, str]] = field(default_factory=dict[str, tuple[Task, str]])
+    """By the intent that tells it to go: the pod, and why."""
 
     # Answers.
 
@@ -63,21 +73,22 @@ class Reporting:
         if key is not None and key in self.cluster.jobs:
             self.cluster.jobs[key].wrote(intent_id, resource_version)
 
-    def told_to_go(
-        self, intent_id: str, job: Job, task: Task, why: str, now: float
-    ) -> list[Instruction]:
-        self._victims[intent_id] = (job.intent_key, task)
-        return [*self.announcing.evicted(job, task, why, now)]
+    def told_to_go(self, intent_id: str, task: Task, why: str) -> None:
+        self._victims[intent_id] = (task, why)
 
     def goes(self, intent_id: str, now: float) -> list[Instruction]:
-        """A pod is ending because we asked for it; while it ends, it says so.
+        """A pod is ending because we asked for it: now it is told, and the pod itself says so.
 
         Not before: a pod that its disruption budget keeps is no victim.
         """
-        key, task = self._victims.pop(intent_id, ("", None))
-        if task is None or not self.cluster.knows(task):
+        task, why = self._victims.pop(intent_id, (None, ""))
+        job = self.cluster.jobs.get(task.job) if task is not None else None
+        if task is None or job is None:
             return []
-        return [self.pods.victim(key, task, self.scheduler, now)]
+        said: list[Instruction] = [*self.announcing.evicted(job, task, why, now)]
+        if self.cluster.knows(task):
+            said.append(self.pods.victim(job.intent_key, task, self.scheduler, now))
+        return said
 
     def not_bound(
         self, key: JobKey, refused: Sequence[tuple[Task, str]], now: float
@@ -122,9 +133,22 @@ class Reporting:
 
     def forget(self, key: JobKey) -> None:
         self.explanations.pop(key, None)
-        self._incomplete_since.pop(key, None)
+        self._unsaid.pop(key, None)
         self._announced.pop(key, None)
         self.pods.forget(key)
+
+    def reasons(self) -> dict[JobKey, Explanation]:
+        """The one current reason of every job that is wanted and not complete, told or not.
+
+        Of one that is complete and could grow, if it has one.
+        """
+        found: dict[JobKey, Explanation] = {}
+        for key, job in self.cluster.jobs.items():
+            if job.is_wanted:
+                reason = self.explanations.get(key) or self._unsaid.get(key)
+                if reason is not None or not is_ready(job):
+                    found[key] = reason or NOT_LOOKED_AT
+        return found
 
     # One job.
 
@@ -154,11 +178,15 @@ class Reporting:
     ) -> tuple[list[Instruction], float | None]:
         """Tell a waiting job's pods why they wait; and when to go on with that."""
         explanation = self.explanations.get(job.key)
-        if explanation is None or not job.awaited or explanation.code is Code.GANG_INCOMPLETE:
+        if explanation is None or not job.awaited or explanation.code in _BRIEF:
             return [], None
         if now < explanation.since + _PATIENCE_S:
             return [], explanation.since + _PATIENCE_S
         facts = self.cluster.nodes.facts
+        origin = job.tasks.get(explanation.pod)
+        own: dict[str, str] = {}
+        if origin is not None:
+            own[origin.uid] = explanation.origin.removeprefix(f"{origin.name}: ")
         outlooks = Outlooks(
             possible={
                 task.uid: facts[slot].name
@@ -171,30 +199,31 @@ class Reporting:
                 for task in (job.tasks.values() if pipelined else ())
                 if (task.namespace, task.name) in pipelined
             },
+            own=own,
             is_binding=explanation.code is Code.BACKOFF,
         )
-        message = explanation.origin or fit_error(job, explanation)
+        message = fit_error(job, explanation)
         patches, more = self.pods.report(
             job, outlooks, message, now, nominated=self.cluster.nominated
         )
         said: list[Instruction] = [*patches]
-        origin = job.tasks.get(explanation.pod)
         if patches and origin is not None and self._announced.get(job.key) is not explanation.code:
             # Of all its pods that wait, one speaks for all.
             self._announced[job.key] = explanation.code
-            said += self.announcing.failed(job, origin, message, now)
+            said += self.announcing.failed(job, origin, own[origin.uid], now)
         return said, now + _PORTION_S if more else None
 
     def _patient(
         self, key: JobKey, explanation: Explanation | None, now: float
     ) -> tuple[Explanation | None, float | None]:
         """What is worth saying: that pods are missing is not, while they are being made."""
-        if explanation is None or explanation.code is not Code.GANG_INCOMPLETE:
-            self._incomplete_since.pop(key, None)
+        before = self._unsaid.pop(key, None)
+        if explanation is None or explanation.code not in _BRIEF:
             return explanation, None
-        worth_saying = self._incomplete_since.setdefault(key, now) + _PATIENCE_S
-        if now < worth_saying:
-            return None, worth_saying
+        since = now if before is None else before.since
+        self._unsaid[key] = replace(explanation, since=since, evaluated=now)
+        if now < since + _PATIENCE_S:
+            return None, since + _PATIENCE_S
         return explanation, None
 
     def _steady(

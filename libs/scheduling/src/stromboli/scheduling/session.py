@@ -180,11 +180,17 @@ class Session:
         return want
 
     def why_not_allowed(self, contender: Contender, kind: TaskClass) -> Refusal | None:
-        queue = self.queue(contender)
+        queue, more = self.queue(contender), contender.kept.get(kind, 0) + 1
         for plugin in self.panel.allocatable:
-            if plugin.how_many(queue, contender, kind, 1) < 1:
+            if plugin.how_many(queue, contender, kind, more) < more:
                 return plugin.why_not(queue, contender, kind)
         return None
+
+    def keep_room(self, contender: Contender, kind: TaskClass, count: int) -> None:
+        """The queue lets so many pods through its gate, or with a negative number not yet."""
+        contender.keep_room(kind, count)
+        for plugin in self.panel.room_keepers:
+            plugin.keep_room(contender, kind, count)
 
     # Nodes for a class.
 

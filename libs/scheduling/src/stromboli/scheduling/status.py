@@ -46,6 +46,9 @@ _SCHEDULED: Final = (
     TaskStatus.FAILED,
     TaskStatus.SUCCEEDED,
 )
+_READY: Final = PodGroupCondition(
+    type=PodGroupConditionType.SCHEDULED, status="True", reason=READY_REASON
+)
 _PLACED: Final = (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED)
 _REWORD_AFTER_S: Final = 30.0
 
@@ -66,10 +69,7 @@ def next_status(
                 worth_it = now >= job.worded_at + _REWORD_AFTER_S
                 conditions = conditions if worth_it else job.status.conditions
     elif job.tasks and is_ready(job):
-        ready = PodGroupCondition(
-            type=PodGroupConditionType.SCHEDULED, status="True", reason=READY_REASON
-        )
-        conditions = _with(conditions, ready, job, None, now)
+        conditions = _with(conditions, _READY, job, None, now)
     return PodGroupStatus(
         phase=phase_of(job, phase, unschedulable=unschedulable),
         conditions=conditions,
@@ -130,7 +130,8 @@ def _unschedulable(job: Job, explanation: Explanation) -> PodGroupCondition:
         said += fit_error(job, explanation)
         said = f"{said.rstrip('.')}. {explanation.text}"
     else:
-        said = explanation.text
+        origin = explanation.origin.rstrip(".")
+        said = f"{origin}. {explanation.text}" if origin else explanation.text
     return PodGroupCondition(
         type=PodGroupConditionType.UNSCHEDULABLE,
         status="True",
@@ -153,13 +154,13 @@ def _with(
     since: float,
 ) -> tuple[PodGroupCondition, ...]:
     """The conditions with this one in the place of its type, or at the end."""
-    stamped = _stamped(wanted, job.uid, since)
     for place, standing in enumerate(conditions):
         if standing.type == wanted.type:
-            if _says_the_same(standing, stamped, explanation):
+            if _says_the_same(standing, wanted, explanation, since):
                 return conditions
+            stamped = _stamped(wanted, job.uid, since)
             return (*conditions[:place], stamped, *conditions[place + 1 :])
-    return (*conditions, stamped)
+    return (*conditions, _stamped(wanted, job.uid, since))
 
 
 def _stamped(condition: PodGroupCondition, uid: str, since: float) -> PodGroupCondition:
@@ -179,7 +180,10 @@ def _texts_of(when: float) -> tuple[str, str]:
 
 
 def _says_the_same(
-    standing: PodGroupCondition, wanted: PodGroupCondition, explanation: Explanation | None
+    standing: PodGroupCondition,
+    wanted: PodGroupCondition,
+    explanation: Explanation | None,
+    since: float,
 ) -> bool:
     is_same = (standing.status, standing.reason, standing.message) == (
         wanted.status,
@@ -187,9 +191,7 @@ def _says_the_same(
         wanted.message,
     )
     # That a job waits anew for the old reason is worth saying; that it is ready is not.
-    return is_same and (
-        explanation is None or standing.last_transition_time == wanted.last_transition_time
-    )
+    return is_same and (explanation is None or standing.last_transition_time == _texts_of(since)[0])
 
 
 def _differ_only_in_words(

@@ -10,18 +10,23 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from stromboli.scheduling.jobs import Contender
-from stromboli.scheduling.plugins.api import PlacementListener
+from stromboli.scheduling.plugins.api import (
+    PlacementListener,
+)
+from stromboli.scheduling.plugins.promises import (
+    ConvoyListener,
+)
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.resources import IntMatrix, IntVector, tallied
 
 __all__ = ["Eviction", "Kept", "Placement", "Trial"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class Placement(msgspec.Struct, frozen=True, eq=False):
     """Pods of one class and role of one job, and the slot of each."""
 
     contender: Contender
@@ -32,8 +37,7 @@ class Placement:
     pipelined: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Eviction:
+class Eviction(msgspec.Struct, frozen=True, eq=False):
     """A pod that must give up its place, for whom, and by which action."""
 
     contender: Contender
@@ -77,14 +81,39 @@ class Trial:
         self._count(placement, 1)
         self._log.append(placement)
 
-    def evict(self, eviction: Eviction) -> None:
-        self._free(eviction, 1)
-        self._log.append(eviction)
+    def keep_all(self, placements: Sequence[Placement], slots: IntVector) -> None:
+        """As `apply` and `commit` of each, of jobs of one queue that are given pods of one class.
 
-    def restore(self, eviction: Eviction) -> None:
+        `slots` are those of all the placements together.
+        """
+        where, times = tallied(slots)
+        taken = placements[0].request[:, None] * times
+        self._take(where, where, taken, pipelined=False)
+        for placement in placements:
+            placement.contender.note_placed(placement.tasks, pipelined=False, sign=1)
+        for listener in self.listeners:
+            if isinstance(listener, ConvoyListener):
+                listener.placed_together(placements)
+            else:
+                for placement in placements:
+                    listener.placed(placement)
+
+    def evict(self, eviction: Eviction, *, final: bool = False) -> None:
+        """`final`: it counts as committed, so nothing takes it back but `restore`."""
+        self._free(eviction, 1)
+        if not final:
+            self._log.append(eviction)
+
+    def restore(self, eviction: Eviction, *, final: bool = False) -> None:
         """The victim is spared, without undoing what came after it."""
-        self._log.remove(eviction)
+        if not final:
+            self._log.remove(eviction)
         self._free(eviction, -1)
+
+    def withdraw(self, placement: Placement) -> None:
+        """It was not made, without undoing what came after it."""
+        self._log.remove(placement)
+        self._count(placement, -1)
 
     @contextmanager
     def without(self, placement: Placement) -> Generator[None]:
@@ -122,21 +151,24 @@ class Trial:
         return [entry for entry in self._log[mark:] if isinstance(entry, Placement)]
 
     def _count(self, placement: Placement, sign: int) -> None:
+        pipelined = placement.pipelined
         if len(placement.slots) == 1:
-            self._take(placement.slots, placement.slots[0], sign * placement.request, placement)
+            taken = sign * placement.request
+            self._take(placement.slots, placement.slots[0], taken, pipelined=pipelined)
         else:
             slots, times = tallied(placement.slots)
-            self._take(slots, slots, sign * placement.request[:, None] * times, placement)
+            taken = sign * placement.request[:, None] * times
+            self._take(slots, slots, taken, pipelined=pipelined)
         placement.contender.note_placed(placement.tasks, pipelined=placement.pipelined, sign=sign)
         for listener in self.listeners:
             (listener.placed if sign > 0 else listener.withdrawn)(placement)
 
     def _take(
-        self, slots: IntVector, where: IntVector | int, taken: IntMatrix, placement: Placement
+        self, slots: IntVector, where: IntVector | int, taken: IntMatrix, *, pipelined: bool
     ) -> None:
         self.touched.append(slots)
         self.future[:, where] -= taken
-        if not placement.pipelined:
+        if not pipelined:
             self.idle[:, where] -= taken
 
     def _free(self, eviction: Eviction, sign: int) -> None:

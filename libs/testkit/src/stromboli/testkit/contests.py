@@ -7,7 +7,7 @@ they are stopped. What happened to pods is told by a witness at the API server.
 import contextlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ class Contest:
     up: Installation
     kube: KubeClient
     pods: Witness
+    jobs: set[str] = field(default_factory=set[str])
+    """The uids of the jobs that were submitted since it was cleared: pods of earlier ones may
+    still be made, and deleted, by intents that were on their way."""
 
     async def make(self, kind: Kind[Any], manifest: Mapping[str, Any], namespace: str = "") -> None:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
@@ -68,7 +71,8 @@ class Contest:
         tasks = task("main", pods, cpu="1", command="/usr/sbin/sshd -D", minAvailable=least)
         spec: dict[str, Any] = {"priorityClassName": priority} if priority else {}
         manifest = job(name, tasks, minAvailable=least, queue=queue, **spec)
-        await self.kube.create(kinds.VC_JOB, _NAMESPACE, manifest, field_manager=_TESTER)
+        made = await self.kube.create(kinds.VC_JOB, _NAMESPACE, manifest, field_manager=_TESTER)
+        self.jobs.add(made.uid)
 
     # What is there.
 
@@ -82,12 +86,22 @@ class Contest:
         return Counter(
             version.object["metadata"]["labels"][JOB_NAME]
             for version in self.living().values()
-            if version.object["status"]["phase"] == "Running" and not version.is_ending
+            if version.object["status"]["phase"] == "Running"
+            and not version.is_ending
+            and self._is_ours(version)
         )
 
     def told_to_go(self) -> dict[str, str]:
         """Pods that were ever deleted by anybody: the name by uid."""
-        return {version.uid: version.name for version in self.pods.versions if version.is_ending}
+        return {
+            version.uid: version.name
+            for version in self.pods.versions
+            if version.is_ending and self._is_ours(version)
+        }
+
+    def _is_ours(self, version: Version) -> bool:
+        owners = version.object["metadata"].get("ownerReferences", ())
+        return any(owner["uid"] in self.jobs for owner in owners)
 
     async def until_running(self, deadline_s: float = 30.0, **expected: int) -> None:
         """So many pods of each of these jobs run, and none of any other."""
@@ -138,6 +152,7 @@ class Contest:
                 await self.kube.delete(kinds.VC_JOB, _NAMESPACE, name)
         await eventually(lambda: not self.living(), deadline_s=30, describe="all pods to be gone")
         self.pods.versions.clear()
+        self.jobs.clear()
 
 
 @contextlib.asynccontextmanager

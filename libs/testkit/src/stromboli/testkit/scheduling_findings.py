@@ -111,6 +111,11 @@ def _sentences(found: Findings, wanted: Mapping[str, str]) -> None:
         assert part in found.waiting[name].sentence
 
 
+def _gated(found: Findings, wanted: list[str]) -> None:
+    pods = found.of_kind("pod").items()
+    assert sorted(name for name, pod in pods if pod.spec.scheduling_gates) == sorted(wanted)
+
+
 def _bound_count(found: Findings, wanted: Mapping[str, int]) -> None:
     assert {name: found.bound_count(name) for name in wanted} == wanted
 
@@ -125,4 +130,5 @@ _CHECKS: Final[Mapping[str, Callable[[Findings, Any], None]]] = {
     "codes": _codes,
     "sentences": _sentences,
     "bound_count": _bound_count,
+    "gated": _gated,
 }

@@ -12,11 +12,11 @@ A scenario is a mapping, as in tests/conformance/scheduling/*.yaml:
     until             `idle`: instead, until nothing changes any more, kubelets and all
     after             what happens next, step by step, each until the cores come to rest:
                       {advance: seconds}, {end_pods: true}, {run: [pods]}, {finish: [pods]},
-                      {add: {nodes:, groups:, ...}}
+                      {ungate: [pods]}, {add: {nodes:, groups:, ...}}
     expect            binds, evicts, pipelined, phases, codes; what is not named is not checked.
                       `evicts_any` and `binds_any` list sets of which one must be right;
                       `bound_count` counts the binds of each group; `sentences` are parts of
-                      explanations, by group
+                      explanations, by group; `gated` are the pods that gates still hold
     not_restarted     why another scheduler that takes over in the end would do more
 
 Queues named by groups are made when they are not listed. Pods have cpu 1 and memory 1G unless
@@ -38,6 +38,7 @@ from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.conf_text import conf_from
 from stromboli.simulating.manifests import Source, read_manifests
 from stromboli.simulating.simulate import load, run_cycles, run_until_idle
+from stromboli.simulating.store import Place, place_of
 from stromboli.testkit.scheduling_manifests import (
     NAMESPACE,
     Scenario,
@@ -103,6 +104,8 @@ def simulate(scenario: Scenario) -> Cluster:
 class Objects(Protocol):
     """Where the objects of a scenario are, whoever decides about them."""
 
+    @property
+    def objects(self) -> Mapping[Place, Any]: ...
     def put(self, item: KubeObject) -> object: ...
     def get(self, kind: str, namespace: str, name: str) -> Any: ...
     def end_leaving(self) -> None:
@@ -121,14 +124,23 @@ def _set_phase(objects: Objects, names: list[str], phase: str) -> None:
         objects.put(replace(pod, status=replace(pod.status, phase=phase)))
 
 
+def _ungate(objects: Objects, names: list[str]) -> None:
+    for name in names:
+        pod = objects.get("pod", NAMESPACE, name)
+        objects.put(replace(pod, spec=replace(pod.spec, scheduling_gates=())))
+
+
 def _add(objects: Objects, detail: Scenario) -> None:
     for _, item in read_manifests([Source("step", yaml_of(*manifests_of(detail)))]).given:
-        objects.put(item)
+        before = objects.objects.get(place_of(item))
+        uid = before.metadata.uid if before is not None else ""
+        objects.put(replace(item, metadata=replace(item.metadata, uid=uid)))
 
 
 _CHANGES: Final[Mapping[str, Callable[[Objects, Any], None]]] = {
     "end_pods": lambda objects, _: objects.end_leaving(),
     "run": lambda objects, names: _set_phase(objects, names, "Running"),
     "finish": lambda objects, names: _set_phase(objects, names, "Succeeded"),
+    "ungate": _ungate,
     "add": _add,
 }

@@ -32,6 +32,14 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     default_queue: Annotated[str, msgspec.Meta(description="queue of PodGroups that name none")] = (
         DEFAULT_QUEUE
     )
+    node_selector: Annotated[
+        str,
+        msgspec.Meta(
+            description="use only nodes with one of these labels, as key:value, by commas; "
+            "empty for all nodes",
+            pattern=r"^([^:,]+:[^:,]*(,[^:,]+:[^:,]*)*)?$",
+        ),
+    ] = ""
     gang_bind_timeout: Annotated[
         Duration,
         msgspec.Meta(description="a gang bound only in part for longer is evicted whole"),
@@ -73,9 +81,15 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         return SchedulingConf(
             scheduler_names=tuple(name for name in names if name),
             default_queue=self.default_queue,
+            node_selector=tuple(_pair(one) for one in self.node_selector.split(",") if one),
             gang_bind_timeout_s=float(self.gang_bind_timeout),
         )
 
     @property
     def conf_path(self) -> Path | None:
         return Path(self.scheduler_conf) if self.scheduler_conf else None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = text.partition(":")
+    return key.strip(), value.strip()

@@ -11,7 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from stromboli.api.scheduling import PodGroupPhase
+from stromboli.scheduling.actions.convoys import Convoys
 from stromboli.scheduling.actions.filling import Filled, fill
+from stromboli.scheduling.actions.gates import open_gates
 from stromboli.scheduling.actions.turns import Turn, Turns
 from stromboli.scheduling.decisions import Action, Commit, Decisions
 from stromboli.scheduling.explain import (
@@ -60,23 +62,32 @@ def run(session: Session, decisions: Decisions) -> None:
 
     contenders = session.contenders.values()
     turns = Turns(session, _candidates(session, contenders, decisions), others)
+    convoys = Convoys.of(session, turns, decisions)
     while (contender := turns.pop()) is not None:
         queue = session.queue(contender)
         if contender.key not in session.first and session.panel.overused(queue):
             for left in (contender, *turns.leave(contender)):
                 decisions.explanations.setdefault(left.key, overused(left))
             continue
-        most = 1 if session.panel.is_ready(contender) else None
-        order = _order(session, contender) if most is not None else None
-        again = _take_turn(session, contender, decisions, most)
-        while again and most is not None and _is_next(session, turns, contender, order):
-            most = len(contender.waiting)
-            again = _take_turn(session, contender, decisions, most)
-        if again:
+        open_gates(session, contender, decisions)
+        if convoys.take_turns(contender):
+            continue
+        if contender.waiting and _take_turns(session, turns, contender, decisions):
             turns.push(contender)
         elif queue.strict_order and not session.panel.is_ready(contender):
             for left in turns.leave(contender):
                 decisions.explanations.setdefault(left.key, waits_behind(left, contender))
+
+
+def _take_turns(session: Session, turns: Turns, contender: Contender, decisions: Decisions) -> bool:
+    """One, or several where nobody could come in between; whether the job wants another."""
+    most = 1 if session.panel.is_ready(contender) else None
+    order = _order(session, contender) if most is not None else None
+    again = _take_turn(session, contender, decisions, most)
+    while again and most is not None and _is_next(session, turns, contender, order):
+        most = len(contender.waiting)
+        again = _take_turn(session, contender, decisions, most)
+    return again
 
 
 def _candidates(
@@ -90,7 +101,7 @@ def _candidates(
         refusal = session.panel.invalid(contender)
         if refusal is not None:
             decisions.explanations[contender.key] = invalid(contender, refusal)
-        elif contender.waiting:
+        elif contender.waiting or contender.at_gate:
             yield contender
 
 

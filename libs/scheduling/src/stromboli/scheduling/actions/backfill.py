@@ -12,9 +12,9 @@ from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.actions.allocate import Args
 from stromboli.scheduling.actions.domains import heeds_network, of_job
 from stromboli.scheduling.actions.filling import runs
-from stromboli.scheduling.actions.turns import Turns
+from stromboli.scheduling.actions.turns import Turns, behind_others
 from stromboli.scheduling.decisions import Action, Commit, Decisions
-from stromboli.scheduling.explain import misplaced, waits_for_release
+from stromboli.scheduling.explain import misplaced, waits_behind, waits_for_release
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task
@@ -32,17 +32,20 @@ def build(arguments: Mapping[str, Any]) -> Action:
 
 
 def run(session: Session, decisions: Decisions) -> None:
-    turns = Turns(
-        session,
-        (
-            contender
-            for contender in session.contenders.values()
-            if contender.best_effort
-            and contender.phase != PodGroupPhase.PENDING
-            and (contender.key not in decisions.holding or session.panel.is_ready(contender))
-            and session.panel.invalid(contender) is None
-        ),
-    )
+    wanting = [
+        contender
+        for contender in session.contenders.values()
+        if contender.best_effort
+        and contender.phase != PodGroupPhase.PENDING
+        and (contender.key not in decisions.holding or session.panel.is_ready(contender))
+        and session.panel.invalid(contender) is None
+    ]
+    heads = behind_others(session) if wanting else {}
+    for contender in wanting:
+        if contender.key in heads:
+            behind = waits_behind(contender, heads[contender.key])
+            decisions.explanations.setdefault(contender.key, behind)
+    turns = Turns(session, (one for one in wanting if one.key not in heads))
     while (contender := turns.pop()) is not None:
         mark = session.trial.checkpoint()
         tasks, contender.best_effort = contender.best_effort, []

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from stromboli.scheduling.jobs import READY, Contender
+from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.pods import Task
 from stromboli.scheduling.resources import PODS, Amounts, added
 from stromboli.scheduling.subgroups import GroupKey
@@ -80,12 +80,13 @@ class _Groups:
         self._broken: dict[GroupKey, None] = {}
         self._surplus: list[int] = []
         if grouping is not None:
-            counts = grouping.count(contender.job.in_status(*READY))
+            whole = {
+                key: ready >= grouping.size(key)
+                for key, ready in contender.group_counts(pipelined=False).items()
+            }
+            self._broken = {key: None for key, is_whole in whole.items() if not is_whole}
             self._surplus = [
-                sum(
-                    of == number and ready >= grouping.size((of, values))
-                    for (of, values), ready in counts.items()
-                )
+                sum(is_whole and key[0] == number for key, is_whole in whole.items())
                 - (policy.min_sub_groups or 0)
                 for number, policy in enumerate(grouping.policies)
             ]

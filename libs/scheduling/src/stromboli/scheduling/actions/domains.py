@@ -8,13 +8,14 @@ over the nodes of a part is the most that it could take.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
 from stromboli.scheduling.jobs import READY, Contender
 from stromboli.scheduling.network import Network
 from stromboli.scheduling.placing import capacities
-from stromboli.scheduling.plugins.api import Gathering
+from stromboli.scheduling.plugins.api import FewDomains, Gathering
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.resources import IntVector, added
 from stromboli.scheduling.session import Session
@@ -69,8 +70,17 @@ class Togetherness:
             nominated = None if evicting else self._nominated()
             if nominated is not None:
                 yield nominated
-            for group in self._gradients(evicting=evicting):
-                yield from self._ordered(group, evicting=evicting)
+            groups = self._gradients(evicting=evicting)
+            found = (
+                domain for group in groups for domain in self._ordered(group, evicting=evicting)
+            )
+            yield from islice(found, self._most) if evicting else found
+
+    @property
+    def _most(self) -> int | None:
+        """So many are tried at most, of those that could do at all."""
+        plugin = self.session.panel.gradients[0]
+        return plugin.most_domains if isinstance(plugin, FewDomains) else None
 
     def _gradients(self, *, evicting: bool) -> list[IntVector]:
         if self.reach is None or self.tier is None:

@@ -115,8 +115,8 @@ def _fill(session: Session, contender: Contender, tasks: list[Task], most: int |
             want = min(want, most - result.found)
         elif session.panel.is_ready(contender):
             want = 0
-        elif (enough := contender.until_ready(role)) is not None:
-            want = min(want, enough)
+        else:
+            want = min(want, contender.of_use(role))
         if not may_go_on or kind in failures.kinds or (role and role in failures.roles):
             want = 0
         found = _place(session, contender, batch, want, result) if want > 0 else 0

@@ -6,7 +6,7 @@ takes from jobs of lower priority in the same queue, `gangreclaim` from other qu
 must stand close together, one part of the network after the other is looked at, the widest first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,10 +17,11 @@ import numpy as np
 
 from stromboli.api.wellknown import PREEMPTABLE
 from stromboli.scheduling.actions.bundles import Bundle, bundles_of, filtered
-from stromboli.scheduling.actions.domains import Togetherness, heeds_network, of_group, of_job
+from stromboli.scheduling.actions.domains import heeds_network, of_group, of_job
 from stromboli.scheduling.actions.filling import in_order, needed_to_start, runs
-from stromboli.scheduling.actions.making_room import conclude, starving
+from stromboli.scheduling.actions.making_room import conclude, is_for_allocate, starving
 from stromboli.scheduling.actions.reclaim import others_reclaimable
+from stromboli.scheduling.actions.sparing import Sparing, settle
 from stromboli.scheduling.actions.tenancy import Tenancy
 from stromboli.scheduling.actions.turns import Turns
 from stromboli.scheduling.decisions import Action, Decisions
@@ -31,6 +32,7 @@ from stromboli.scheduling.pods import Task, TaskStatus
 from stromboli.scheduling.resources import IntVector
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.subgroups import Grouping, GroupKey
+from stromboli.scheduling.trial import Eviction
 
 __all__ = ["build_gangpreempt", "build_gangreclaim"]
 
@@ -69,6 +71,7 @@ def _run(session: Session, decisions: Decisions, *, action: str, args: Args) -> 
             turns.leave(contender)
         else:
             evicting.for_job(contender)
+    settle(session, decisions)
 
 
 @dataclass(slots=True)
@@ -111,21 +114,52 @@ class _Evicting:
         need = session.nodes.resources.vector(claim.request)
         mark = session.trial.checkpoint()
         free = np.maximum(session.trial.future[:, slots], 0).sum(axis=1)[: len(need)]
+        taken: list[list[Eviction]] = []
         for bundle in bundles:
-            for task in bundle.tasks:
-                if not session.panel.may_go(task):
-                    session.trial.rollback(mark)
-                    return False
-                vector = self.tenancy.vector(task.kind)
-                free[: len(vector)] += vector[: len(free)]
-                session.evict(task, claimant=contender, action=self.action)
+            gone = self._taken(bundle, contender)
+            if not gone:
+                continue
+            taken.append(gone)
+            for eviction in gone:
+                free[: len(eviction.request)] += eviction.request[: len(free)]
             if (need <= free).all():
                 left = self._placed(contender, domain)
                 if left is not None:
-                    conclude(self.decisions, contender, session.trial.commit(mark), left)
+                    self._spare(contender, domain, mark, taken)
+                    if is_for_allocate(session, self.action, mark):
+                        session.trial.rollback(mark)
+                    else:
+                        conclude(self.decisions, contender, session.trial.commit(mark), left)
                     return True
         session.trial.rollback(mark)
         return False
+
+    def _taken(self, bundle: Bundle, claimant: Contender) -> list[Eviction]:
+        """Those of the bundle who go: a gang of which somebody is protected stays whole."""
+        session = self.session
+        mark = session.trial.checkpoint()
+        gone: list[Eviction] = []
+        for task in bundle.tasks:
+            if session.panel.may_go(task):
+                gone.append(session.evict(task, claimant=claimant, action=self.action))
+            elif not bundle.is_safe:
+                session.trial.rollback(mark)
+                return []
+        return gone
+
+    def _spare(
+        self, contender: Contender, domain: int, mark: int, taken: list[list[Eviction]]
+    ) -> None:
+        """Bundles that later ones have made needless stay, each as a whole."""
+        network = self.session.network
+        together = contender.job.grouping is not None and heeds_network(self.session, contender)
+        Sparing(
+            self.session,
+            contender,
+            mark,
+            within=network.slots(domain) if domain != network.top else None,
+            may_move=not together,
+        ).run(reversed(taken))
 
     def _placed(self, contender: Contender, domain: int) -> list[Task] | None:
         """The pods that are not needed, once all others wait for a node; None if some can't."""
@@ -134,7 +168,7 @@ class _Evicting:
         grouping = contender.job.grouping
         slots = network.slots(domain) if domain != network.top else None
         with session.choosing.within(slots):
-            if grouping is not None and heeds_network(session, contender):
+            if grouping is not None:
                 left = self._place_groups(contender, grouping, domain)
             else:
                 left = self._place(contender, contender.waiting)
@@ -143,50 +177,69 @@ class _Evicting:
         session.trial.rollback(mark)
         return None
 
-    def _place(self, contender: Contender, tasks: list[Task]) -> list[Task]:
-        """Those that need not, or can't, wait for a node."""
-        session = self.session
+    def _place(
+        self, contender: Contender, tasks: list[Task], most: int | None = None
+    ) -> list[Task]:
+        """Those that need not, or can't, wait for a node; `most`: so many are enough."""
         left: list[Task] = []
-        placed = False
+        placed = 0
+        beyond = 1 if contender.is_pipelined else 0
         for batch in runs(tasks):
-            want = len(batch)
-            if placed and session.panel.may_wait(contender) and contender.is_pipelined:
-                want = 0
-            elif not contender.job.role_minimums and contender.job.grouping is None:
-                short = contender.job.min_member - contender.ready_or_pipelined()
-                want = min(want, max(short, 0 if placed else 1))
-            want = min(want, session.allowed(contender, batch[0].kind, want)) if want else 0
-            found = session.choosing.place(contender, batch[:want], pipelined=True) if want else 0
-            placed = placed or found > 0
+            if most is not None:
+                want = most - placed
+            else:
+                want = max(contender.of_use(batch[0].role, pipelined=True), beyond - placed)
+            want = min(want, len(batch))
+            want = self.session.allowed(contender, batch[0].kind, want) if want > 0 else 0
+            found = self._wait(contender, batch[:want]) if want else 0
+            placed += found
             left += batch[found:]
         return left
 
+    def _wait(self, contender: Contender, tasks: list[Task]) -> int:
+        """How many of these have a node to wait for; first those where room is now."""
+        choosing = self.session.choosing
+        found = choosing.place(contender, tasks, pipelined=True, where_free=True)
+        if found < len(tasks):
+            found += choosing.place(contender, tasks[found:], pipelined=True)
+        return found
+
     def _place_groups(self, contender: Contender, grouping: Grouping, domain: int) -> list[Task]:
-        """Sub-group by sub-group, each in a part of the domain, until the job may wait."""
-        by_group: dict[GroupKey, list[Task]] = {}
-        alone: list[Task] = []
-        for task in contender.waiting:
-            key = grouping.of(task)
-            (alone if key is None else by_group.setdefault(key, [])).append(task)
+        """Sub-group by sub-group, each in a part of the domain, until the job may wait.
+
+        Of a job that is complete already, one sub-group more.
+        """
+        by_group, alone = _by_group(contender, grouping)
         counts = contender.group_counts(pipelined=True)
         left: list[Task] = []
+        placed = False
         for key in in_order(counts, grouping, by_group):
             tasks = by_group[key]
-            if not contender.is_pipelined:
+            if not (placed and contender.is_pipelined):
                 needed = max(1, grouping.size(key) - counts.get(key, 0))
-                group = of_group(self.session, contender, key, tasks, needed=needed, root=domain)
-                tasks = self._place_group(contender, group)
+                rest = self._place_group(contender, key, tasks, needed, domain)
+                placed = placed or len(rest) < len(tasks)
+                tasks = rest
             left += tasks
-        return left + (alone if contender.is_pipelined else self._place(contender, alone))
+        if placed and contender.is_pipelined:
+            return left + alone
+        return left + self._place(contender, alone)
 
-    def _place_group(self, contender: Contender, group: Togetherness) -> list[Task]:
+    def _place_group(
+        self, contender: Contender, key: GroupKey, tasks: list[Task], needed: int, domain: int
+    ) -> list[Task]:
         """Those of a sub-group that need not wait for a node; all of them if not enough can."""
-        session, tasks = self.session, list(group.tasks)
-        for part in group.domains():
+        session = self.session
+        parts: Iterable[int] = (domain,)
+        if heeds_network(session, contender):
+            group = of_group(session, contender, key, tasks, needed=needed, root=domain)
+            parts = group.domains()
+        enough = max(needed, _short(contender))
+        for part in parts:
             mark = session.trial.checkpoint()
             with session.choosing.within(session.network.slots(part)):
-                left = self._place(contender, tasks)
-            if len(tasks) - len(left) >= group.needed:
+                left = self._place(contender, tasks, enough)
+            if len(tasks) - len(left) >= needed:
                 return left
             session.trial.rollback(mark)
         return tasks
@@ -248,12 +301,56 @@ class _Evicting:
 
 
 def _needed(contender: Contender) -> list[Task]:
-    """The pods that must find a place: those missing from the minimum, else the next one."""
+    """The pods that must find a place: those missing from the minimum, else the next of them."""
     job = contender.job
-    if job.role_minimums or job.grouping is not None:
+    if job.grouping is not None:
+        return _needed_of_groups(contender, job.grouping)
+    found: list[Task] = []
+    others: list[Task] = []
+    missing = contender.role_deficits(pipelined=True)
+    for task in contender.waiting:
+        is_needed = missing.get(task.role, 0) > 0
+        if is_needed:
+            missing[task.role] -= 1
+        (found if is_needed else others).append(task)
+    return found + others[: max(_short(contender) - len(found), 0 if found else 1)]
+
+
+def _needed_of_groups(contender: Contender, grouping: Grouping) -> list[Task]:
+    """Of as many sub-groups as are missing; of a job that is complete, the next one."""
+    if contender.job.role_minimums:
         return contender.waiting
-    short = job.min_member - contender.ready_or_pipelined()
-    return contender.waiting[: max(short, 1)]
+    by_group, others = _by_group(contender, grouping)
+    counts = contender.group_counts(pipelined=True)
+    short = _short(contender)
+    found: list[Task] = []
+    for key in in_order(counts, grouping, by_group):
+        tasks = by_group[key]
+        taken = 0
+        if not found or short > len(found) or grouping.missing(counts):
+            taken = max(1, grouping.size(key) - counts.get(key, 0))
+            counts[key] = counts.get(key, 0) + len(tasks[:taken])
+        found += tasks[:taken]
+        others += tasks[taken:]
+    return found + others[: max(short - len(found), 0 if found else 1)]
+
+
+def _by_group(
+    contender: Contender, grouping: Grouping
+) -> tuple[dict[GroupKey, list[Task]], list[Task]]:
+    """The waiting pods of each sub-group, and those of none."""
+    by_group: dict[GroupKey, list[Task]] = {}
+    alone: list[Task] = []
+    for task in contender.waiting:
+        key = grouping.of(task)
+        (alone if key is None else by_group.setdefault(key, [])).append(task)
+    return by_group, alone
+
+
+def _short(contender: Contender) -> int:
+    """How many more must come; pods that need no room are sure of their place."""
+    sure = contender.ready_or_pipelined() + len(contender.best_effort)
+    return contender.job.min_member - sure
 
 
 def _may_be_broken(job: Job) -> bool:

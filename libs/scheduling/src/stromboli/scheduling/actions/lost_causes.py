@@ -2,19 +2,20 @@
 
 Asking means looking at every node. Ten thousand jobs that are alike and all lack room would look
 at every node ten thousand times, and get the same answer. Alike are pods of one class and
-priority, of jobs of one queue and priority that hold nothing: whoever judges claims by no more
-than that gives all of them the same answer, until something is placed or told to go.
+priority, of jobs of one queue, priority and turn that hold nothing: whoever judges claims by no
+more than that gives all of them the same answer, until something is placed or told to go.
 """
 
 from typing import TypeAlias
 
 from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.plugins.api import SortKey
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.session import Session
 
 __all__ = ["LostCauses"]
 
-_Like: TypeAlias = tuple[str, int, TaskClass, int]
+_Like: TypeAlias = tuple[str, int, TaskClass, int, SortKey]
 
 
 class LostCauses:
@@ -45,4 +46,5 @@ class LostCauses:
             return None
         if self._session.choosing.neighbours.concerns(task):
             return None
-        return (contender.queue, job.priority, task.kind, task.priority)
+        turn = self._session.job_preference(contender)
+        return (contender.queue, job.priority, task.kind, task.priority, turn)

@@ -12,7 +12,7 @@ import numpy as np
 
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.actions.tenancy import Tenancy
-from stromboli.scheduling.actions.turns import Turn
+from stromboli.scheduling.actions.turns import Turn, behind_others
 from stromboli.scheduling.decisions import Claimed, Decisions
 from stromboli.scheduling.explain import waits_for_release, waits_for_victims
 from stromboli.scheduling.jobs import Contender
@@ -24,8 +24,8 @@ from stromboli.scheduling.trial import Eviction, Kept, Placement
 __all__ = [
     "Room",
     "conclude",
+    "explain",
     "is_for_allocate",
-    "spare",
     "starving",
     "starving_since",
     "waits_for_its_node",
@@ -114,7 +114,9 @@ class Room:
 
 def starving(session: Session) -> list[Contender]:
     """Jobs that may ask others to make room, among those that are looked at."""
-    return _starving(session, session.contenders.values())
+    found = _starving(session, session.contenders.values())
+    held_up = behind_others(session) if found else {}
+    return [contender for contender in found if contender.key not in held_up]
 
 
 def starving_since(session: Session, turn: Turn, queue: str | None) -> list[Contender]:
@@ -153,28 +155,6 @@ def is_for_allocate(session: Session, action: str, mark: int) -> bool:
     return later and not session.trial.evictions(mark)
 
 
-def spare(session: Session, claimant: Contender, mark: int) -> None:
-    """Later victims of a job's pods may have made earlier ones needless."""
-    trial = session.trial
-    placements = trial.placements(mark)
-    if any(session.choosing.neighbours.concerns(p.tasks[0]) for p in placements):
-        return
-    for eviction in reversed(trial.evictions(mark)):
-        request = eviction.request
-        if (trial.future[: len(request), eviction.slot] < request).any():
-            continue
-        trial.restore(eviction)
-        if session.panel.allocatable and not _within_limits(session, claimant, placements[-1]):
-            trial.evict(eviction)
-
-
-def _within_limits(session: Session, claimant: Contender, last: Placement) -> bool:
-    """Whether the queue may have what the job was given, victims that were spared included."""
-    with session.trial.without(last):
-        number = len(last.tasks)
-        return session.allowed(claimant, last.kind, number) >= number
-
-
 def conclude(decisions: Decisions, contender: Contender, kept: Kept, left: list[Task]) -> None:
     """Note what was decided for a job that others make room for."""
     decisions.holding[contender.key] = None
@@ -183,7 +163,18 @@ def conclude(decisions: Decisions, contender: Contender, kept: Kept, left: list[
     contender.best_effort = [task for task in left if task.uid in best_effort]
     if kept.evictions:
         decisions.claims.append(Claimed(contender, kept.evictions, kept.pipelined))
-        victims = [eviction.task for eviction in kept.evictions]
-        decisions.explanations[contender.key] = waits_for_victims(contender, victims)
     else:
         decisions.explanations[contender.key] = waits_for_release(contender)
+
+
+def explain(decisions: Decisions) -> None:
+    """Tell jobs who makes room for them, once that is sure."""
+    victims: dict[Contender, list[Task]] = {}
+    for claim in decisions.claims:
+        if claim.contender is not None:
+            tasks = [eviction.task for eviction in claim.evictions]
+            victims.setdefault(claim.contender, []).extend(tasks)
+    for contender, tasks in victims.items():
+        decisions.explanations[contender.key] = (
+            waits_for_victims(contender, tasks) if tasks else waits_for_release(contender)
+        )

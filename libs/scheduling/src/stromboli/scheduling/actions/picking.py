@@ -5,7 +5,7 @@ taken, then the smallest sum of their priorities, then the fewest of them, then 
 oldest victim started last, then the first tried.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from stromboli.scheduling.actions.making_room import Room
 from stromboli.scheduling.actions.tenancy import Tenancy
 from stromboli.scheduling.plugins.api import Claim
 from stromboli.scheduling.pods import Task
-from stromboli.scheduling.resources import IntVector
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.trial import Eviction
 
@@ -38,7 +37,7 @@ def pick_gently(
     session: Session,
     tenancy: Tenancy,
     claim: Claim,
-    slots: IntVector,
+    slots: Iterable[int],
     *,
     victims: Callable[[int], Sequence[Task]],
     limits: Limits,
@@ -47,7 +46,7 @@ def pick_gently(
     best: tuple[Any, ...] | None = None
     chosen: tuple[int, list[Task]] | None = None
     tried = 0
-    for slot in slots.tolist():
+    for slot in slots:
         mark = session.trial.checkpoint()
         room = Room(session, tenancy, claim, slot, _ACTION)
         if not room.make(lambda slot=slot: victims(slot)):

@@ -2,7 +2,9 @@
 
 Nothing of a job is taken unless its whole minimum can wait for room that comes free: what was
 tried is taken back otherwise. Which pods may give way is for the plugins; a pod that asks for no
-room gives way only to one that asks for none either, and the other way round is not checked.
+room gives way only to one that asks for none either, and the other way round is not checked. Nor
+does a job give way to one that has its turn later: its next pod would take the room back at once,
+and so on for ever, where one plugin orders jobs and another, of a later tier, names victims.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,14 +19,15 @@ from stromboli.scheduling.actions.making_room import (
     Room,
     conclude,
     is_for_allocate,
-    spare,
     starving,
     starving_since,
     waits_for_its_node,
 )
 from stromboli.scheduling.actions.picking import Limits, pick_gently
+from stromboli.scheduling.actions.sparing import Sparing, one_by_one, settle
 from stromboli.scheduling.actions.tenancy import Tenancy, in_victim_order
 from stromboli.scheduling.actions.turns import Turn, Turns
+from stromboli.scheduling.actions.willing import Willing
 from stromboli.scheduling.decisions import Action, Decisions
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim
@@ -66,6 +69,7 @@ def build(arguments: Mapping[str, Any]) -> Action:
             _Preempting(session, decisions, Tenancy(session), limits, LostCauses(session)).run(
                 candidates
             )
+            settle(session, decisions)
 
     return run
 
@@ -101,14 +105,14 @@ class _Preempting:
         session = self.session
         mark = session.trial.checkpoint()
         left, assigned = self._for_each(contender, self._of_other_jobs(contender))
-        if (
-            not session.trial.placements(mark)
-            or not session.panel.may_wait(contender)
-            or is_for_allocate(session, NAME, mark)
-        ):
+        if not session.trial.placements(mark) or not session.panel.may_wait(contender):
             session.trial.rollback(mark)
             return False
-        spare(session, contender, mark)
+        victims = session.trial.evictions(mark)
+        Sparing(session, contender, mark).run(one_by_one(session, victims, contender))
+        if is_for_allocate(session, NAME, mark):
+            session.trial.rollback(mark)
+            return False
         conclude(self.decisions, contender, session.trial.commit(mark), left)
         return assigned
 
@@ -164,6 +168,7 @@ class _Preempting:
         slots = self.tenancy.promising(slots, outlook.vector, [contender.queue])
         # The best node first; the first by name among equals.
         slots = slots[np.argsort(-outlook.first[slots], kind="stable")]
+        slots = self.tenancy.free_first(slots, outlook.vector)
         only_small = task.kind.is_best_effort
 
         def victims(slot: int) -> list[Task]:
@@ -173,18 +178,31 @@ class _Preempting:
             ordered = in_victim_order(session, found, contender.queue)
             return session.panel.preemptable(claim, ordered) if ordered else []
 
+        judges = session.panel.preempt_judges()
+        willing = Willing(session, self.tenancy, claim, judges, eligible)
+        order = willing.narrowed(slots, outlook.vector)
         if self.limits is not None:
             return pick_gently(
-                session, self.tenancy, claim, slots, victims=victims, limits=self.limits
+                session, self.tenancy, claim, order, victims=victims, limits=self.limits
             )
         return any(
             Room(session, self.tenancy, claim, slot, NAME).make(lambda slot=slot: victims(slot))
-            for slot in slots.tolist()
+            for slot in order
         )
 
     def _of_other_jobs(self, contender: Contender) -> Callable[[Task], bool]:
         session, key, queue = self.session, contender.key, contender.queue
-        return lambda task: task.job != key and session.contender(task.job).queue == queue
+        turn = session.job_preference(contender)
+
+        def gives_way(task: Task) -> bool:
+            other = session.contender(task.job)
+            return (
+                task.job != key
+                and other.queue == queue
+                and not session.job_preference(other) < turn
+            )
+
+        return gives_way
 
     def _of_own_job(self, contender: Contender) -> Callable[[Task], bool]:
         key = contender.key

@@ -18,12 +18,13 @@ from stromboli.scheduling.actions.making_room import (
     Room,
     conclude,
     is_for_allocate,
-    spare,
     starving,
     starving_since,
 )
+from stromboli.scheduling.actions.sparing import Sparing, one_by_one, settle
 from stromboli.scheduling.actions.tenancy import Tenancy, in_victim_order
 from stromboli.scheduling.actions.turns import Turns
+from stromboli.scheduling.actions.willing import Willing
 from stromboli.scheduling.decisions import Action, Decisions
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim
@@ -45,6 +46,7 @@ def build(arguments: Mapping[str, Any]) -> Action:
         if candidates:
             session.expect_releases()
             _Reclaiming(session, decisions, Tenancy(session), LostCauses(session)).run(candidates)
+            settle(session, decisions)
 
     return run
 
@@ -89,14 +91,14 @@ class _Reclaiming:
                     failed[task.kind] = None
                 if not in_vain:
                     self.lost.note(contender, task)
-        if (
-            not session.trial.placements(mark)
-            or not session.panel.may_wait(contender)
-            or is_for_allocate(session, NAME, mark)
-        ):
+        if not session.trial.placements(mark) or not session.panel.may_wait(contender):
             session.trial.rollback(mark)
             return
-        spare(session, contender, mark)
+        victims = session.trial.evictions(mark)
+        Sparing(session, contender, mark).run(one_by_one(session, victims, contender))
+        if is_for_allocate(session, NAME, mark):
+            session.trial.rollback(mark)
+            return
         conclude(self.decisions, contender, session.trial.commit(mark), left)
 
     def _reclaim(self, contender: Contender, task: Task, queues: list[str]) -> bool:
@@ -108,10 +110,13 @@ class _Reclaiming:
             or session.hopeless(contender, task.kind) is not None
         ):
             return False
-        slots = self.tenancy.promising(
-            self._feasible(contender, task.kind), self.tenancy.vector(task.kind), queues
-        )
+        request = self.tenancy.vector(task.kind)
+        slots = self.tenancy.promising(self._feasible(contender, task.kind), request, queues)
+        slots = self.tenancy.free_first(slots, request)
         eligible = self._eligible(queues)
+
+        judges = session.panel.reclaim_judges()
+        willing = Willing(session, self.tenancy, claim, judges, eligible)
 
         def victims(slot: int) -> list[Task]:
             ordered = in_victim_order(session, self.tenancy.at(slot, eligible), contender.queue)
@@ -119,7 +124,7 @@ class _Reclaiming:
 
         return any(
             Room(session, self.tenancy, claim, slot, NAME).make(lambda slot=slot: victims(slot))
-            for slot in slots.tolist()
+            for slot in willing.narrowed(slots, request)
         )
 
     def _feasible(self, contender: Contender, kind: TaskClass) -> IntVector:

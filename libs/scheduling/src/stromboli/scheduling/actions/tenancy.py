@@ -50,6 +50,11 @@ class Tenancy:
             if task.uid not in evicted and wanted(task) and may_go(task)
         ]
 
+    def still_at(self, slot: int) -> list[Task]:
+        """Those on a node who are still there in this trial, whether they may go or not."""
+        evicted = self._session.trial.evicted
+        return [task for task in self._by_slot[slot] if task.uid not in evicted]
+
     def everyone(self, slots: Iterable[int] | None = None) -> list[Task]:
         """On all nodes, or on these."""
         where = range(len(self._by_slot)) if slots is None else slots
@@ -65,6 +70,13 @@ class Tenancy:
             if taken is not None:
                 room = room + taken[np.ix_(rows, slots)]
         return slots[(room >= request[rows, None]).all(axis=0)]
+
+    def free_first(self, slots: IntVector, request: IntVector) -> IntVector:
+        """These nodes, those with room before those where somebody would have to go."""
+        rows = np.flatnonzero(request)
+        room = self._session.trial.future[np.ix_(rows, slots)]
+        has_room = (room >= request[rows, None]).all(axis=0)
+        return np.concatenate((slots[has_room], slots[~has_room])) if has_room.any() else slots
 
     def vector(self, kind: TaskClass) -> IntVector:
         vector = self._vectors.get(kind)

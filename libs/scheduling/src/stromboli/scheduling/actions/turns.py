@@ -10,11 +10,13 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
+from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import SortKey
+from stromboli.scheduling.pods import JobKey
 from stromboli.scheduling.session import Session
 
-__all__ = ["Turn", "Turns"]
+__all__ = ["Turn", "Turns", "behind_others"]
 
 _Waiting: TypeAlias = tuple[SortKey, Contender]
 
@@ -68,6 +70,15 @@ class _Line:
         if self._first and (not self._came_back or self._first[-1] < self._came_back[0]):
             return self._first.pop()[1]
         return heapq.heappop(self._came_back)[1]
+
+    def pop_while(self, wanted: Callable[[Contender], bool], most: int) -> list[Contender]:
+        """The next ones, none of whom came back."""
+        found: list[Contender] = []
+        while self._first and len(found) < most and not self._came_back:
+            if not wanted(self._first[-1][1]):
+                break
+            found.append(self._first.pop()[1])
+        return found
 
     def all(self) -> list[Contender]:
         return [contender for _, contender in sorted((*self._first, *self._came_back))]
@@ -136,6 +147,19 @@ class Turns:
             del self._by_queue[name]
         return contender
 
+    def followers(
+        self, contender: Contender, wanted: Callable[[Contender], bool], most: int
+    ) -> list[Contender]:
+        """Who of these has the next turns whatever comes of this one; they leave the line."""
+        name = self._line(contender)
+        line = self._by_queue.get(name)
+        if line is None or len(self._by_queue) > 1 or self._may_have_moved:
+            return []
+        found = line.pop_while(wanted, most)
+        if not line:
+            del self._by_queue[name]
+        return found
+
     @property
     def _may_have_moved(self) -> bool:
         """Whether what others placed may have put a job behind them, or cost it some pods."""
@@ -163,3 +187,29 @@ class Turns:
         if _FIRST in self._by_queue:
             return _FIRST
         return min(self._by_queue, key=self._session.queue_order_of)
+
+
+def behind_others(session: Session) -> dict[JobKey, Contender]:
+    """Who stands, in a queue of strict order, behind a job that has to wait; and behind whom."""
+    lines: dict[str, list[Contender]] = {}
+    strict = {name for name, queue in session.queues.items() if queue.strict_order}
+    for contender in session.contenders.values() if strict else ():
+        if contender.queue in strict and contender.phase != PodGroupPhase.PENDING:
+            lines.setdefault(contender.queue, []).append(contender)
+    found: dict[JobKey, Contender] = {}
+    for line in lines.values():
+        head: Contender | None = None
+        for contender in sorted(line, key=session.job_order):
+            if head is not None and contender.key not in session.first:
+                found[contender.key] = head
+            if head is None and _holds_up(session, contender):
+                head = contender
+    return found
+
+
+def _holds_up(session: Session, contender: Contender) -> bool:
+    return (
+        bool(contender.waiting)
+        and not session.panel.is_ready(contender)
+        and session.panel.invalid(contender) is None
+    )

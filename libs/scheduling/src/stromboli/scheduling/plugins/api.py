@@ -47,8 +47,8 @@ __all__ = [
     "DomainOrder",
     "Enqueueable",
     "Enqueued",
-    "EvenHanded",
     "Evictable",
+    "FewDomains",
     "Filter",
     "FirstTurn",
     "Gathering",
@@ -57,6 +57,7 @@ __all__ = [
     "JobReady",
     "JobStarving",
     "JobValid",
+    "KeepsShares",
     "LastFilter",
     "NodeState",
     "Opened",
@@ -244,37 +245,6 @@ class JobOrder(Protocol):
 
 
 @runtime_checkable
-class Impartial(Protocol):
-    """Judges a claim by its queue, its request, its priorities and what its job holds only.
-
-    Then claims that are alike in these need not be judged one by one.
-    """
-
-    is_impartial: bool
-
-
-@runtime_checkable
-class EvenHanded(Protocol):
-    """Has for jobs that hold nothing and ask for the same in one queue the same answers.
-
-    And within one cycle it becomes only stricter to them the more others get. Then of jobs that
-    are alike only the first need be asked, until that one gets something.
-    """
-
-    is_even_handed: bool
-
-
-@runtime_checkable
-class OwnOrder(Protocol):
-    """A job's place in this plugin's order changes only by what happens to that very job.
-
-    Then jobs that wait for their turn need not be asked again after every other job's turn.
-    """
-
-    order_is_own: bool
-
-
-@runtime_checkable
 class QueueOrder(Protocol):
     def queue_order(self, queue: QueueInfo) -> SortKey: ...
 
@@ -378,6 +348,15 @@ class Allocatable(Protocol):
 
 
 @runtime_checkable
+class RoomKeeper(Protocol):
+    """Keeps room in a queue for pods that may pass its gate, until they have a place."""
+
+    def keep_room(self, contender: Contender, kind: TaskClass, count: int) -> None:
+        """For so many pods more of this class; less, if `count` is negative."""
+        ...
+
+
+@runtime_checkable
 class QueueRoom(Protocol):
     """Whether jobs that a queue refused are worth waking; asked when a cycle has opened.
 
@@ -419,6 +398,13 @@ class Evictable(Protocol):
     def evictable(
         self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
     ) -> Sequence[Task] | None: ...
+
+
+@runtime_checkable
+class KeepsShares(Protocol):
+    """Knows what queues are due; what it leaves them nobody takes, whatever other tiers say."""
+
+    keeps_shares: bool
 
 
 @runtime_checkable
@@ -540,6 +526,13 @@ class DomainGradient(Protocol):
     def gradients(
         self, network: "Network", root: int, tier: int, *, evicting: bool
     ) -> list[IntVector]: ...
+
+
+@runtime_checkable
+class FewDomains(Protocol):
+    """Says that trying many domains to make room in them is not worth the while."""
+
+    most_domains: int
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 As in Volcano, a number or a switch may be written as text ("2", "true").
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -32,12 +33,15 @@ def read_arguments(plugin: str, type_: type[S], given: Mapping[str, Any]) -> S:
             known = tuple(fields) or ("none",)
             problems.append(str(BadConfiguration(f"the argument of {plugin}", name, known)))
             continue
+        what = f"the argument {name!r} of {plugin}"
         try:
-            msgspec.convert(value, fields[name], strict=False)
+            read = msgspec.convert(value, fields[name], strict=False)
         except msgspec.ValidationError as fault:
-            expected = _IN_WORDS.get(fields[name]) or str(fault).partition(" - at ")[0]
-            what = f"the argument {name!r} of {plugin}"
-            problems.append(str(BadValue(what, value, expected.removeprefix("Expected "))))
+            expected = _IN_WORDS.get(fields[name]) or str(fault).removeprefix("Expected ")
+            problems.append(str(BadValue(what, value, expected)))
+        else:
+            if isinstance(read, float) and not math.isfinite(read):
+                problems.append(str(BadValue(what, value, _IN_WORDS[float])))
     if problems:
         raise BadFile(problems)
     return msgspec.convert(dict(given), type_, strict=False)

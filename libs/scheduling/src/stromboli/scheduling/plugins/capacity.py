@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from stromboli.scheduling.account_keeping import AccountKeeper
-from stromboli.scheduling.accounts import Sums
+from stromboli.scheduling.accounts import Sums, add
 from stromboli.scheduling.entitlements import Entitlement, flat, in_tree
 from stromboli.scheduling.hierarchy import QueueTree
 from stromboli.scheduling.jobs import Contender
@@ -57,6 +57,8 @@ class Capacity(AccountKeeper):
     name = NAME
     is_even_handed = True
     is_impartial = True
+    keeps_shares = True
+    judges_by = "queue"
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +119,7 @@ class Capacity(AccountKeeper):
             return 0
         for name in self._bounds_of(queue.name):
             bounds = self.entitlement(name)
-            taken = self.accounts.allocated(name)
+            taken = self._taken(name, contender, kind)
             want = room_for(kind.request, want, taken, bounds.limit, otherwise=bounds.otherwise)
         return want
 
@@ -128,11 +130,21 @@ class Capacity(AccountKeeper):
         if not barred:
             need, missing = needed(contender, kind)
             for name in self._bounds_of(queue.name):
-                short_by = self._short(name, missing, self.accounts.allocated(name))
+                short_by = self._short(name, missing, self._taken(name, contender, kind))
                 if short_by:
                     refusal = self._refusal(name, contender, need, short_by)
                     return replace(refusal, need=worth_waiting_for(contender, need))
         return misplaced_queue(barred or f"queue {queue.name!r} is full")
+
+    def _taken(self, queue: str, contender: Contender, kind: TaskClass) -> Sums:
+        """What is held, and what is kept for others than these pods."""
+        taken = self.accounts.allocated(queue)
+        earmarked = self.accounts.earmarked(queue)
+        if earmarked:
+            own = contender.kept.get(kind, 0)
+            add(taken, earmarked)
+            add(taken, tuple((name, units * own) for name, units in kind.request), -1)
+        return taken
 
     def has_room(self, queue: QueueInfo, need: Amounts, *, admitted: bool) -> bool:
         taken = self.accounts.allocated if admitted else self.accounts.spoken_for

@@ -25,6 +25,7 @@ class Conformance:
     name = NAME
     is_even_handed = True
     is_impartial = True
+    judges_by = "job"
 
     def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task]:
         return _dispensable(candidates)

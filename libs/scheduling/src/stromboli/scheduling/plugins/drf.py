@@ -38,6 +38,7 @@ class Drf(JobShares):
     name = NAME
     is_even_handed = True
     is_impartial = True
+    judges_by = "job"
     order_is_own = True
 
     def job_order(self, contender: Contender) -> SortKey:

@@ -1,7 +1,8 @@
 """Only so many pods are asked to go within a while, in the whole cluster and of one queue.
 
 Ours, off by default: a change of shares or priorities then moves the cluster step by step, and
-not all at once.
+not all at once. One that begins its work counts the pods that are ending because a predecessor
+told them to, by the condition that they carry; those that are gone by then it can't know of.
 """
 
 from collections import deque
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from stromboli.scheduling.errors import BadValue
-from stromboli.scheduling.moments import duration_s
+from stromboli.scheduling.moments import duration_s, moment_of
 from stromboli.scheduling.plugins.arguments import read_arguments
-from stromboli.scheduling.pods import Task
+from stromboli.scheduling.pods import Task, TaskStatus
 from stromboli.scheduling.session import Session
 
 if TYPE_CHECKING:
@@ -48,10 +49,25 @@ class EvictionBudget:
         self._spared = False
 
     def opened(self, session: Session) -> None:
+        if self._session is None:
+            self._take_over(session)
         self._session, self._spared = session, False
         self._on_trial = []
         while self._decided and self._decided[0][0] <= session.now - self._window_s:
             self._decided.popleft()
+
+    def _take_over(self, session: Session) -> None:
+        """Learn from the pods what was spent before."""
+        spent = [(session.now, task) for task in session.leaving]
+        for job in session.jobs.values():
+            if TaskStatus.RELEASING in job.by_status:
+                for task in job.in_status(TaskStatus.RELEASING):
+                    moment = moment_of(task.evicted_at)
+                    if moment is not None:
+                        spent.append((min(moment, session.now), task))
+        jobs, queue_of = session.jobs, session.queue_of
+        found = {task.uid: (at, queue_of(jobs[task.job])) for at, task in spent}
+        self._decided.extend(sorted(found.values()))
 
     def closed(self, session: Session) -> None:
         self._decided.extend((session.now, queue) for queue in self._on_trial)

@@ -32,7 +32,9 @@ class Gang:
     name = NAME
     is_even_handed = True
     is_impartial = True
+    judges_by = "job"
     order_is_own = True
+    is_by_minimum = True
 
     def __init__(self) -> None:
         self._session: Session | None = None

@@ -60,7 +60,7 @@ class NetworkTopologyAware:
         self._weights = weights
         self._normal_pods = args.normal_pods
         self._fading = args.fading if args.fading >= 0 else _FADING
-        self._most_domains = args.most_domains if args.most_domains > 0 else _MOST_DOMAINS
+        self.most_domains = args.most_domains if args.most_domains > 0 else _MOST_DOMAINS
         self._session: Session | None = None
         self._offered: IntMatrix | None = None
         self._free: DomainSums | None = None
@@ -75,21 +75,12 @@ class NetworkTopologyAware:
     def gradients(
         self, network: Network, root: int, tier: int, *, evicting: bool
     ) -> list[IntVector]:
-        """Lowest tier first; where others must make room, widest first and only a few."""
+        """Lowest tier first; where others must make room, widest first."""
         below = network.below(root)
         below = below[network.tiers[below] <= tier]
         tiers = np.unique(network.tiers[below])
         groups = [below[network.tiers[below] == each] for each in tiers]
-        if not evicting:
-            return groups
-        found: list[IntVector] = []
-        left = self._most_domains
-        for group in reversed(groups):
-            found.append(group[:left])
-            left -= len(found[-1])
-            if not left:
-                break
-        return found
+        return groups[::-1] if evicting else groups
 
     def domain_scores(self, gathering: Gathering, domains: IntVector) -> FloatPerNode:
         """How full each would be; of the fullest, where most of the pods stand already."""

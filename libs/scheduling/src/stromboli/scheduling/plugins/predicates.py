@@ -6,19 +6,18 @@ between pods, spreading, room for volumes) is asked anew for every pod, over all
 Other room is not looked at here: the actions know what is free, now and soon.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
-from stromboli.api.core import NodeSelector, Taint, Toleration
-from stromboli.api.errors import SelectorError
+from stromboli.api.core import Taint, Toleration
 from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.masks import Masks, chooses, tolerates
 from stromboli.scheduling.neighbours import Neighbours
-from stromboli.scheduling.nodes import NodeFacts, NodeTable
+from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.plugins.api import Refusal, Verdict
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import Task, TaskClass
@@ -53,10 +52,6 @@ UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 VOLUME_WAIT: Final = "VolumeWait"
 
 _UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_REPELLING: Final = ("NoSchedule", "NoExecute")
-_MOST_MASKS: Final = 4096
-
-Question: TypeAlias = Callable[[NodeFacts], bool]
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -78,13 +73,6 @@ class Args(msgspec.Struct, frozen=True):
     filter_timeout_s: int = msgspec.field(default=10, name="dynamicresources.filterTimeoutSeconds")
 
 
-@dataclass(slots=True)
-class _Mask:
-    layout: int
-    version: int
-    passes: BoolPerNode
-
-
 class Predicates:
     """Filters nodes by what is written on them, and by who stands there."""
 
@@ -93,7 +81,7 @@ class Predicates:
 
     def __init__(self, args: Args) -> None:
         self._args = args
-        self._masks: dict[Hashable, _Mask] = {}
+        self._masks = Masks()
         self._nodes: NodeTable | None = None
         self._session: Session | None = None
         self._known: Volumes | None = None
@@ -124,12 +112,12 @@ class Predicates:
         self._nodes = nodes
         verdicts = [
             Verdict(UNSCHEDULABLE, self._open_to(kind.tolerations, nodes)),
-            Verdict(NOT_READY, self._ask(nodes, NOT_READY, lambda node: node.ready)),
+            Verdict(NOT_READY, self._masks.ask(nodes, NOT_READY, lambda node: node.ready)),
         ]
         if self._args.node_affinity and (kind.node_selector or kind.required is not None):
-            verdicts.append(Verdict(AFFINITY, self._chosen_by(kind, nodes)))
+            verdicts.append(Verdict(AFFINITY, self._masks.chosen_by(kind, nodes)))
         if self._args.taint_toleration:
-            verdicts.append(Verdict(TAINTS, self._bearable(kind.tolerations, nodes)))
+            verdicts.append(Verdict(TAINTS, self._masks.bearable(kind.tolerations, nodes)))
         if kind.claims and (volumes := self._volumes()) is not None:
             verdicts += self._within_reach(kind, volumes, nodes)
         return verdicts
@@ -139,45 +127,21 @@ class Predicates:
     ) -> Iterator[Verdict]:
         """Nodes from which the volumes of a class can be used."""
         if self._args.volume_zone and (zones := volumes.zones(kind)):
-            yield Verdict(VOLUME_ZONE, self._ask(nodes, (VOLUME_ZONE, zones), shares_zone(zones)))
+            yield Verdict(
+                VOLUME_ZONE, self._masks.ask(nodes, (VOLUME_ZONE, zones), shares_zone(zones))
+            )
         if self._args.volume_binding:
             for selector in volumes.selectors(kind):
-                reaches = partial(_chooses, selector=(), required=selector)
-                yield Verdict(VOLUME_NODES, self._ask(nodes, (VOLUME_NODES, selector), reaches))
+                reaches = partial(chooses, selector=(), required=selector)
+                yield Verdict(
+                    VOLUME_NODES, self._masks.ask(nodes, (VOLUME_NODES, selector), reaches)
+                )
 
     def _open_to(self, tolerations: tuple[Toleration, ...], nodes: NodeTable) -> BoolPerNode:
-        tolerated = _tolerates(tolerations, _UNSCHEDULABLE_TAINT)
-        return self._ask(
+        tolerated = tolerates(tolerations, _UNSCHEDULABLE_TAINT)
+        return self._masks.ask(
             nodes, (UNSCHEDULABLE, tolerated), lambda node: tolerated or not node.unschedulable
         )
-
-    def _chosen_by(self, kind: TaskClass, nodes: NodeTable) -> BoolPerNode:
-        chosen = (kind.node_selector, kind.required)
-        return self._ask(nodes, (AFFINITY, chosen), lambda node: _chooses(node, *chosen))
-
-    def _bearable(self, tolerations: tuple[Toleration, ...], nodes: NodeTable) -> BoolPerNode:
-        return self._ask(
-            nodes,
-            (TAINTS, tolerations),
-            lambda node: all(
-                _tolerates(tolerations, taint)
-                for taint in node.taints
-                if taint.effect in _REPELLING
-            ),
-        )
-
-    def _ask(self, nodes: NodeTable, constraint: Hashable, passes: Question) -> BoolPerNode:
-        mask = self._masks.get(constraint)
-        if mask is None or mask.layout != nodes.layout:
-            if len(self._masks) >= _MOST_MASKS:
-                self._masks.clear()
-            answers = np.fromiter((passes(n) for n in nodes.facts), np.bool_, len(nodes))
-            mask = self._masks[constraint] = _Mask(nodes.layout, nodes.version, answers)
-        elif mask.version != nodes.version:
-            for slot in np.flatnonzero(nodes.versions > mask.version).tolist():
-                mask.passes[slot] = passes(nodes.facts[slot])
-            mask.version = nodes.version
-        return mask.passes
 
     # Those who stand there.
 
@@ -233,7 +197,7 @@ class Predicates:
         nodes = self._nodes
         if nodes is None or len(nodes) != len(labelled):
             return labelled, labelled
-        return self._chosen_by(kind, nodes), self._bearable(kind.tolerations, nodes)
+        return self._masks.chosen_by(kind, nodes), self._masks.bearable(kind.tolerations, nodes)
 
 
 def _near(task: Task, social: Social, neighbours: Neighbours) -> BoolPerNode:
@@ -252,22 +216,6 @@ def _near(task: Task, social: Social, neighbours: Neighbours) -> BoolPerNode:
         return np.ones(0, dtype=np.bool_)
     wants_its_own = all(neighbours.picks(term, task) for term in social.near)
     return labelled if wants_its_own and not anybody else passes
-
-
-def _tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    return any(toleration.tolerates(taint) for toleration in tolerations)
-
-
-def _chooses(
-    node: NodeFacts, selector: tuple[tuple[str, str], ...], required: NodeSelector | None
-) -> bool:
-    labels = dict(node.labels)
-    if any(labels.get(key) != value for key, value in selector):
-        return False
-    try:
-        return required is None or required.matches(node.name, labels)
-    except SelectorError:
-        return False  # the API server lets no such operator in; if one is there, it matches nothing
 
 
 def build(arguments: Mapping[str, Any]) -> Predicates:

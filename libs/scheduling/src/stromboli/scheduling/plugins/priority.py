@@ -5,6 +5,7 @@ job. A job may ask others to make room until all its pods run, not only its mini
 """
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +29,9 @@ class Priority:
     name = NAME
     is_even_handed = True
     is_impartial = True
+    judges_by = "job"
     order_is_own = True
+    ordered_by = staticmethod(attrgetter("priority"))
 
     def __init__(self) -> None:
         self._session: Session | None = None

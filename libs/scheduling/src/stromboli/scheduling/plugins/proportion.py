@@ -29,7 +29,7 @@ from stromboli.scheduling.queue_reasons import (
 from stromboli.scheduling.queues import QueueInfo
 from stromboli.scheduling.resources import Amounts
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.shares import Demand, dominant_share, room_for, shortage
+from stromboli.scheduling.shares import PLENTY, Demand, dominant_share, room_for, shortage
 from stromboli.scheduling.sharing import Sharing
 
 NAME: Final = "proportion"
@@ -45,6 +45,8 @@ class Proportion(AccountKeeper):
     name = NAME
     is_even_handed = True
     is_impartial = True
+    keeps_shares = True
+    judges_by = "queue"
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,6 +103,16 @@ class Proportion(AccountKeeper):
         held = self.accounts.held(queue.name)
         deserved = self._sharing.deserved(queue.name)
         return all(units <= held.get(name, 0) for name, units in deserved.items())
+
+    def turns_left(self, queue: QueueInfo, request: Amounts, pods: int) -> int:
+        held, asked = self.accounts.held(queue.name), dict(request)
+        turns = 0
+        for name, units in self._sharing.deserved(queue.name).items():
+            lacking = units - held.get(name, 0)
+            if lacking > 0:
+                step = asked.get(name, 0) * pods
+                turns = max(turns, -(-lacking // step) if step else PLENTY)
+        return turns
 
     # May it have more?
 
