@@ -94,6 +94,21 @@ async def test_a_job_is_run_from_a_file_listed_viewed_and_deleted(
     assert f"  UID:               \t{job['metadata']['uid']}\n" in shown
     assert shown.endswith("Events: \t<none>\n")
 
+    group: dict[str, Any] = {
+        "apiVersion": kinds.VC_POD_GROUP.api_version,
+        "kind": kinds.VC_POD_GROUP.kind,
+        "metadata": {"name": f"from-file-{job['metadata']['uid']}"},
+        "spec": {"minMember": 2},
+    }
+    condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}
+    condition["message"] = "Misconfigured: its queue is closed; it goes on when it is opened"
+    condition["lastTransitionTime"] = "2026-11-16T02:59:10Z"
+    group["status"] = {"phase": "Pending", "conditions": [condition]}
+    await kube.create(kinds.VC_POD_GROUP, vcctl.namespace, group, field_manager="test")
+    shown = await vcctl("job", "view", "-N", "from-file")
+    assert "    Reason: \tMisconfigured\n" in shown
+    assert "    Since:  \t2026-11-16 02:59:10 +0000 UTC\n" in shown
+
     deleted = await vcctl("job", "delete", "-N", "from-file")
     assert deleted == "delete job from-file successfully\n"
     assert await stored(kube, kinds.VC_JOB, vcctl.namespace) == []

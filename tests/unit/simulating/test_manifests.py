@@ -8,7 +8,7 @@ from stromboli.api.timestamps import parse_time
 from stromboli.simulating.conf_text import conf_from
 from stromboli.simulating.errors import BadInput
 from stromboli.simulating.manifests import Manifests, Source, read_manifests
-from stromboli.simulating.simulate import cluster_of, load
+from stromboli.simulating.simulate import cluster_of, load, run_until_idle
 from stromboli.simulating.store import START
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
@@ -65,7 +65,7 @@ def test_a_kind_that_nobody_decides_by_is_a_warning_with_its_place():
 def test_a_known_kind_of_another_version_is_a_warning_with_a_guess():
     found = read("apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: b}\n")
 
-    assert found.warnings[0].endswith("(did you mean policy/v1?)")
+    assert found.warnings[0].endswith("(did you mean policy/v1 PodDisruptionBudget?)")
 
 
 def test_bad_yaml_is_told_with_file_and_line():
@@ -89,40 +89,120 @@ def test_bad_yaml_is_told_with_file_and_line():
             "apiVersion: v1\nkind: Pod\nmetadata: {name: p, creationTimestamp: yesterday}\n",
             "bad timestamp 'yesterday'",
         ),
-        (
-            "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {capacity: {cpu: lots}}\n",
-            "file1.yaml:1: document 1: ",
-        ),
     ],
 )
 def test_what_can_not_be_used_is_an_error_that_says_where_and_why(text: str, words: str):
     assert words in problem_of(text)
 
 
-def test_an_object_may_be_given_twice_if_it_is_the_same():
-    assert names(read(NODE, NODE)) == ["n1"]
-    assert "Node n1 was given before, differently, in file1.yaml:1" in problem_of(
-        NODE, f"{NODE}spec: {{unschedulable: true}}\n"
-    )
+def warnings_of(*texts: str) -> list[str]:
+    sources = [Source(f"file{n}.yaml", text) for n, text in enumerate(texts, start=1)]
+    return load(sources)[1]
 
 
-def test_what_admission_refuses_is_told_with_its_place():
-    job = """\
+JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
 metadata: {name: bad}
 spec:
-  minAvailable: 3
+  minAvailable: %s
   tasks:
   - name: one
     replicas: 1
     template: {spec: {containers: [{name: c, image: x}]}}
 """
 
-    problem = problem_of(f"{NODE}---\n{job}")
+
+def test_an_object_may_be_given_twice_if_it_is_the_same():
+    assert names(read(NODE, NODE)) == ["n1"]
+    assert warnings_of(NODE, NODE) == []
+
+
+def test_of_two_nodes_with_one_name_the_second_is_set_aside():
+    (warning,) = warnings_of(NODE, f"{NODE}spec: {{unschedulable: true}}\n")
+
+    assert warning == (
+        "file2.yaml:1: document 1: Node n1 was given before, differently, "
+        "in file1.yaml:1: document 1; this one is set aside"
+    )
+
+
+def test_a_job_that_is_given_twice_differently_is_an_error():
+    problem = problem_of(f"{JOB % 1}---\n{JOB % 0}")
+
+    assert "Job bad was given before, differently, in file1.yaml:1: document 1" in problem
+
+
+@pytest.mark.parametrize("cpu", ["lots", "-4"])
+def test_a_node_that_can_not_be_reckoned_with_is_set_aside_with_its_place(cpu: str):
+    (warning,) = warnings_of(NODE, f"{NODE.replace('n1', 'n')}status: {{capacity: {{cpu: {cpu}}}}}")
+
+    assert warning.startswith("file2.yaml:1: document 1: node n is set aside: cpu")
+
+
+def test_queues_that_admission_would_refuse_are_there_all_the_same():
+    """They may have come by another way; the scheduler says what is wrong with them."""
+    cluster, warnings = load(
+        [Source("q.yaml", f"{QUEUE % ('a', '{parent: b}')}---\n{QUEUE % ('b', '{parent: a}')}")]
+    )
+
+    assert {("queue", "", "a"), ("queue", "", "b")} <= cluster.objects.keys()
+    (warning,) = warnings
+    assert warning.startswith("q.yaml:1: document 1: Queue a is refused: failed to get parent")
+    assert warning.endswith("; it is there all the same")
+
+
+def test_a_job_that_admission_refuses_is_told_with_its_place():
+    problem = problem_of(f"{NODE}---\n{JOB % 3}")
 
     assert problem.startswith("file1.yaml:5: document 2: Job default/bad is refused: ")
     assert "minAvailable" in problem
+
+
+NO_FIELD = "is not a field of it and means nothing"
+REFUSED = "an API server would refuse that"
+TOO_LOW = f"spec.weight is -1, expected at least 1: {REFUSED}"
+POLICIES = "retain, delete (did you mean 'delete'?)"
+FLOW = "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobFlow\nmetadata: {name: f}\nspec: %s\n"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (QUEUE % ("q", "{weihgt: 3}"), f"Queue q: spec.weihgt {NO_FIELD} (did you mean 'weight'?)"),
+        (QUEUE % ("q", "{zzz: 3}"), f"Queue q: spec.zzz {NO_FIELD}"),
+        (
+            QUEUE % ("q", "{guarantee: {resourcee: {cpu: 1}}, weight: -1}"),
+            f"Queue q: spec.guarantee.resourcee {NO_FIELD} (did you mean 'resource'?); {TOO_LOW}",
+        ),
+        (
+            f"{JOB % 1}  - {{name: two, replcas: 1, template: {{spec: {{}}}}}}\n",
+            f"Job bad: spec.tasks[1].replcas {NO_FIELD} (did you mean 'replicas'?)",
+        ),
+        (
+            FLOW % "{jobRetainPolicy: deleet}",
+            f"JobFlow f: spec.jobRetainPolicy is 'deleet', expected one of {POLICIES}: {REFUSED}",
+        ),
+    ],
+)
+def test_what_an_api_server_would_drop_or_refuse_is_one_warning_for_each_object(
+    manifest: str, words: str
+):
+    assert read(manifest).warnings == [f"file1.yaml:1: document 1: {words}"]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        QUEUE % ("q", "{weight: 0, reclaimable: null, capability: {example.com/x: 1}}"),
+        (QUEUE % ("q", "{weihgt: 3}")).replace("name: q", "name: q, resourceVersion: '7'"),
+        QUEUE % ("q", "{}") + "status: {sttae: Open}\n",
+        (JOB % 1).replace("image: x", "image: x, lifecylce: {}"),
+        NODE + "spec: {unknown: 1}\n",
+    ],
+)
+def test_what_is_left_open_or_was_taken_by_an_api_server_is_not_judged(manifest: str):
+    assert read(manifest).warnings == []
 
 
 def test_timestamps_stay_text_and_the_newest_is_where_time_begins():
@@ -181,3 +261,49 @@ def test_a_bad_configuration_is_told_with_its_file():
         conf_from(Source("c.conf", CONF.replace("gang", "gnag")))
     with pytest.raises(BadInput, match=r"expected 'volcano-scheduler\.conf'"):
         conf_from(Source("c", "kind: ConfigMap\ndata: {other: x}\n"))
+
+
+def test_a_misspelt_kind_is_told_what_it_may_have_been():
+    found = read(NODE.replace("Node", "Nod"), "# nothing\n")
+
+    assert found.warnings[0].endswith("(did you mean v1 Node?)")
+    assert found.warnings[1] == "file2.yaml: there is nothing in it"
+
+
+def test_what_can_not_be_reckoned_with_is_set_aside_and_the_others_go_on():
+    bad = "%sstatus: {allocatable: {cpu: %s}}\n"
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+    good, worse = bad % (NODE, "4"), bad % (NODE.replace("n1", "n2"), '"-4"')
+
+    cluster, warnings = load([Source("all.yaml", f"{good}---\n{worse}---\n{pod}")])
+    run_until_idle(cluster)
+
+    assert warnings == [
+        "all.yaml:6: document 2: node n2 is set aside: cpu is '-4', expected 0 to 8Pi"
+    ]
+    assert cluster.binds == {("default", "p"): "n1"}
+
+
+def test_a_workload_whose_pods_are_not_given_is_a_warning():
+    """Nothing would happen, and nobody would say why."""
+    workload = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: %s}\n"
+
+    _, warnings = load(
+        [Source("w.yaml", workload % "web" + "---\n" + workload % "known, uid: known")]
+    )
+
+    [warning] = warnings
+    assert warning.startswith("w.yaml:1: document 1: the pods of ReplicaSet default/web are made")
+
+
+def test_everything_that_is_wrong_with_a_configuration_is_a_line():
+    conf = "actions: allocates\ntiers: [{plugins: [{name: gnag}]}]\n"
+    with pytest.raises(BadInput) as caught:
+        conf_from(Source("c.conf", conf))
+
+    first, *problems = str(caught.value).splitlines()
+    assert first == "c.conf: 2 problems"
+    assert [problem.partition(" (did")[0] for problem in problems] == [
+        "  the action 'allocates' is not known",
+        "  the plugin 'gnag' is not known",
+    ]

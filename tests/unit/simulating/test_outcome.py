@@ -134,3 +134,22 @@ def test_a_scheduler_with_nothing_to_do_is_not_asked(cycles: int):
 
     assert cluster.sessions <= cycles
     assert outcome_of(cluster)["binds"] == {}
+
+
+def test_a_gang_that_lacks_its_pods_or_its_podgroup_says_so():
+    """The scheduler has nothing to place of them; what a manifest said before is history."""
+    said = "{type: Unschedulable, status: 'True', reason: NotEnoughResources, message: long ago}"
+    group = RUNNING.partition("---")[0].replace("phase: Running", f"conditions: [{said}]")
+    lost = RUNNING.partition("---\n")[2].replace("nodeName: n1, ", "") % 0
+    cluster, _ = load(sources(NODE, group, lost.replace("group-name: low", "group-name: none")))
+    run_until_idle(cluster)
+
+    outcome = outcome_of(cluster)
+
+    told = {name: (why["code"], why["sentence"]) for name, why in outcome["explanations"].items()}
+    assert told == {
+        "default/low": ("GangIncomplete", "0 of at least 1 pods exist and can still run"),
+        "default/none": ("GangIncomplete", "its PodGroup 'none' does not exist"),
+    }
+    assert outcome["podgroups"]["default/low"]["reason"] == "GangIncomplete"
+    assert "long ago" not in outcome["podgroups"]["default/low"]["message"]

@@ -1,6 +1,7 @@
 """Pictures of a run: in every format, the same each time, and a clear word where none can be."""
 
 import importlib.util
+import re
 
 import pytest
 
@@ -21,11 +22,21 @@ jobs:
 """
 
 
+HOPELESS = """
+nodes: [{name: n, cpu: 4}]
+jobs: [{name: never, count: 5, duration: 1, requests: {cpu: 9}}]
+"""
+
+
+def run_of(text: str) -> Run:
+    cluster = Cluster(runs_for=lambda _: None)
+    trace = read_traces([Source("trace.yaml", text)], cluster.objects.values())
+    return run_trace(trace, cluster)
+
+
 @pytest.fixture(scope="module")
 def run() -> Run:
-    cluster = Cluster(runs_for=lambda _: None)
-    trace = read_traces([Source("trace.yaml", TRACE)], cluster.objects.values())
-    return run_trace(trace, cluster)
+    return run_of(TRACE)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +69,21 @@ def test_it_names_the_queues_the_axes_and_who_never_started(run: Run):
         "virtual time since the first job (minutes)",
     ):
         assert words in drawn
+
+
+@pytest.mark.parametrize("text", [TRACE, HOPELESS])
+def test_the_panels_fill_the_picture_even_when_no_job_started(text: str):
+    run = run_of(text)
+
+    drawn = picture(run, figures_of(run), file_name="a.svg", title="t").decode()
+
+    whole = float(re.findall(r'viewBox="0 0 [\d.]+ ([\d.]+)"', drawn)[0])
+    corners = re.findall(r'<g id="axes_\d">.*?<path d="(.*?)z', drawn, re.DOTALL)
+    ends = [[float(y) for y in re.findall(r"[ML] [\d.]+ ([\d.]+)", path)] for path in corners]
+    heights = [(max(each) - min(each)) / whole for each in ends]
+    assert len(heights) == 3
+    assert sum(heights) > 0.75
+    assert heights[0] > heights[1] > 0.2
 
 
 def test_another_ending_is_refused_before_anything_runs():

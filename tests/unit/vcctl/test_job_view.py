@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from stromboli.api.batch import Job, JobCondition, JobSpec, JobState, JobStatus, TaskSpec
 from stromboli.api.core import Event, EventSource
 from stromboli.api.meta import ObjectMeta
+from stromboli.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
 from stromboli.vcctl.job_view import job_view
 
 NOW = datetime(2026, 11, 16, 3, 0, 0, tzinfo=UTC)
@@ -163,3 +164,60 @@ def test_a_job_that_nobody_has_touched_yet_can_be_shown():
     shown = job_view(bare, [], NOW)
 
     assert "Status:\n  State:\n    Phase:\t\nEvents: \t<none>" in shown
+
+
+def gang(phase: str, *conditions: PodGroupCondition) -> PodGroup:
+    return PodGroup(
+        metadata=ObjectMeta(name="mpi-u-1", creation_timestamp="2026-11-16T02:59:01Z"),
+        status=PodGroupStatus(phase=phase, conditions=conditions),
+    )
+
+
+def unschedulable(message: str) -> PodGroupCondition:
+    return PodGroupCondition(
+        type="Unschedulable",
+        status="True",
+        reason="NotEnoughResources",
+        message=message,
+        last_transition_time="2026-11-16T02:59:10Z",
+    )
+
+
+WAITS = unschedulable(
+    "1/1 tasks in gang unschedulable: pod group is not ready, 1 Pending, 1 minAvailable. "
+    "ClusterFull: it needs 1 cpu at once, short of 1 cpu; it goes on when running pods end"
+)
+
+
+def test_a_job_that_waits_says_why_and_since_when():
+    shown = job_view(JOB, [], NOW, pod_group=gang("Inqueue", WAITS))
+
+    assert shown.removeprefix(VIEW).split("\n") == [
+        "  Waiting:",
+        "    Reason: \tClusterFull",
+        "    Message:\tit needs 1 cpu at once, short of 1 cpu; it goes on when running pods end",
+        "    Since:  \t2026-11-16 02:59:10 +0000 UTC",
+        "Events: \t<none>",
+    ]
+
+
+def test_a_job_that_runs_or_has_ended_does_not_wait_though_it_once_did():
+    ended = replace(JOB, status=replace(JOB.status, state=JobState(phase="Failed")))
+
+    assert job_view(JOB, [], NOW, pod_group=gang("Running", WAITS)) == VIEW + "Events: \t<none>"
+    assert "Waiting:" not in job_view(ended, [], NOW, pod_group=gang("Pending", WAITS))
+
+
+def test_a_job_that_no_scheduler_has_looked_at_says_so():
+    shown = job_view(JOB, [], NOW, pod_group=gang("Pending"))
+
+    assert "Reason: \tPendingEvaluation\n" in shown
+    assert "Since:  \t2026-11-16 02:59:01 +0000 UTC" in shown
+
+
+def test_the_words_of_another_scheduler_are_shown_as_they_are():
+    theirs = unschedulable("3/4 tasks in gang unschedulable: pod group is not ready, 4 Pending")
+    shown = job_view(JOB, [], NOW, pod_group=gang("Inqueue", theirs))
+
+    assert "    Reason: \tNotEnoughResources\n" in shown
+    assert f"    Message:\t{theirs.message}\n" in shown

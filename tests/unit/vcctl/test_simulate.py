@@ -97,6 +97,24 @@ def test_an_unknown_kind_is_a_warning_and_no_failure():
     assert json.loads(ended.stdout)["binds"] == {}
 
 
+def test_a_job_that_is_refused_for_a_misspelt_field_is_told_of_the_field_first():
+    job = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: j}
+spec:
+  minAvailable: 3
+  tasks: [{name: t, replcas: 3, template: {spec: {containers: [{name: c, image: x}]}}}]
+"""
+
+    ended = vcctl("-f", "-", stdin=job)
+
+    warning, failure = ended.stderr.splitlines()
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert warning.startswith("warning: standard input:1: document 1: Job j: spec.tasks[0].replcas")
+    assert failure.startswith("Failed to vcctl simulate: standard input:1: document 1: Job")
+
+
 def test_other_commands_do_not_wait_for_the_scheduler_to_load():
     code = "import sys, stromboli.vcctl.__main__; sys.exit('numpy' in sys.modules)"
 
@@ -141,6 +159,8 @@ def test_why_a_job_waits_is_told_in_lines_of_its_own():
         "sentence": "it needs [3] of everything",
         "unblock": "running pods end",
         "ahead": ["default/a", "default/b"],
+        "since": "2030-01-01T12:00:00Z",
+        "lastEvaluated": "2030-01-01T12:05:00Z",
     }
 
     text = printed(explanations={"default/job": why})

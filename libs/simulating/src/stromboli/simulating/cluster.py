@@ -124,8 +124,12 @@ class Cluster:
 
     # What happens to it.
 
-    def put(self, item: KubeObject) -> None:
-        """An object appears or changes; a new one goes through admission (RefusedObject)."""
+    def put(self, item: KubeObject, *, whatever: bool = False) -> None:
+        """An object appears or changes; a new one goes through admission (RefusedObject).
+
+        With `whatever` it is there although admission would refuse it, as in a cluster in which
+        it came by another way.
+        """
         item = in_a_namespace(item)
         place = place_of(item)
         if place in self._assumed:
@@ -134,15 +138,16 @@ class Cluster:
         if place in self._store.objects:
             self._store.put(completed(item, self._store, self._scheduler_name))
         else:
-            self._store.put(self.admitted(item))
+            self._store.put(self.admitted(item, whatever=whatever))
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Somebody deletes it: with it goes what it owns, and pods end in their own time."""
         self._store.end((kind, namespace, name))
 
-    def admitted(self, item: KubeObject) -> KubeObject:
+    def admitted(self, item: KubeObject, *, whatever: bool = False) -> KubeObject:
         """What admission makes of an object; it is not put. Raises RefusedObject."""
-        return completed(self._admission.admitted(item), self._store, self._scheduler_name)
+        judged = self._admission.admitted(item, whatever=whatever)
+        return completed(judged, self._store, self._scheduler_name)
 
     def unusable(self) -> dict[Place, str]:
         """What the scheduler can not reckon with, and why."""

@@ -6,7 +6,7 @@ from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.errors import BadConfiguration
-from stromboli.simulating.errors import BadInput
+from stromboli.simulating.errors import BadInput, listed
 from stromboli.simulating.manifests import Source
 from stromboli.simulating.yaml_text import documents
 
@@ -29,7 +29,7 @@ def conf_from(source: Source) -> SchedulingConf:
         # A simulation asks nobody: a plugin that would have to is refused here.
         SchedulerCore(conf)
     except BadConfiguration as bad:
-        raise BadInput(source.name, "; ".join(bad.problems)) from bad
+        raise BadInput(source.name, listed(bad.problems)) from bad
     return conf
 
 

@@ -8,7 +8,9 @@ SimulationError
 └── NeverSettles      the cluster goes round in circles without any time passing
 """
 
-__all__ = ["BadInput", "NeverSettles", "RefusedObject", "SimulationError"]
+from collections.abc import Sequence
+
+__all__ = ["BadInput", "NeverSettles", "RefusedObject", "SimulationError", "listed"]
 
 
 class SimulationError(Exception):
@@ -35,3 +37,10 @@ class RefusedObject(SimulationError):
 
 class NeverSettles(SimulationError):
     """Something is done and undone again and again."""
+
+
+def listed(problems: Sequence[str]) -> str:
+    """One problem as it is; several, each on a line of its own."""
+    if len(problems) == 1:
+        return problems[0]
+    return "\n".join((f"{len(problems)} problems", *(f"  {problem}" for problem in problems)))

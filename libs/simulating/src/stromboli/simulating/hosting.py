@@ -18,6 +18,7 @@ from stromboli.contracts.stimuli import (
     Stimulus,
     WakeAt,
     WokeUp,
+    tell,
 )
 from stromboli.simulating.gateway import Gateway
 from stromboli.simulating.inbox import Inbox
@@ -48,8 +49,8 @@ class Hosted:
     def read_all(self) -> bool:
         """Take in what has come; decides only as far as the core does at every fact."""
         batch = self.inbox.take()
-        for stimulus in batch:
-            self.tell(stimulus)
+        if batch:
+            self.perform(tell(self.core, batch, now=self._store.now))
         return bool(batch)
 
     def wake(self) -> bool:

@@ -4,6 +4,7 @@ Every kind of the registry is read; one that nobody here decides by is passed ov
 warning. What can't be read is an error that says where it stands and what was expected.
 """
 
+import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,11 +17,12 @@ from stromboli.api.scheduling import Queue
 from stromboli.api.timestamps import parse_time
 from stromboli.api.wire import read_object
 from stromboli.simulating.completing import in_a_namespace
+from stromboli.simulating.crd_rules import remarks
 from stromboli.simulating.errors import BadInput
 from stromboli.simulating.store import START, Place, place_of
 from stromboli.simulating.yaml_text import documents
 
-__all__ = ["Given", "Manifests", "Source", "read_manifests"]
+__all__ = ["Given", "Manifests", "Source", "is_asked_about", "read_manifests"]
 
 _BEFORE_OTHERS: Final = (
     "namespace",
@@ -35,6 +37,7 @@ _BEFORE_OTHERS: Final = (
 )
 """What others name comes before them; everything else as it was given."""
 _FIRST: Final = {token: number for number, token in enumerate(_BEFORE_OTHERS)}
+_QUESTIONS: Final = frozenset({"vcjob", "vccronjob", "jobflow", "jobtemplate"})
 _LIST: Final = "List"
 _ROOT: Final = "root"
 
@@ -72,12 +75,16 @@ def read_manifests(sources: Iterable[Source]) -> Manifests:
     found = Manifests()
     known: dict[Place, Given] = {}
     for source in sources:
+        is_empty = True
         for document in documents(source.name, source.text):
+            is_empty = False
             where = f"{source.name}:{document.line}: document {document.number}"
             for place, manifest in _items(where, document.content):
                 item = _read(place, manifest, found.warnings)
                 if item is not None:
                     _add(Given(place, item), known, found)
+        if is_empty:
+            found.warnings.append(f"{source.name}: there is nothing in it")
     found.given.sort(key=lambda one: _rank(one.item))
     queues = [one for one in found.given if isinstance(one.item, Queue)]
     if queues:
@@ -121,13 +128,24 @@ def _read(where: str, manifest: dict[str, Any], warnings: list[str]) -> KubeObje
         raise BadInput(where, str(fault)) from fault
     if not item.metadata.name:
         raise BadInput(where, f"a {kind.kind} without metadata.name, expected a name")
+    if said := remarks(kind, manifest):
+        warnings.append(f"{where}: {kind.kind} {item.metadata.name}: {'; '.join(said)}")
     return in_a_namespace(item)
 
 
 def _unknown(version: str, kind: str) -> str:
-    others = [known.api_version for known in KINDS if known.kind == kind]
+    near = difflib.get_close_matches(kind, {known.kind for known in KINDS}, n=1, cutoff=0.75)
+    others = [f"{known.api_version} {known.kind}" for known in KINDS if known.kind in (kind, *near)]
     said = f"{version} {kind} is passed over: nothing is decided by objects of this kind"
     return f"{said} (did you mean {' or '.join(others)}?)" if others else said
+
+
+def is_asked_about(item: KubeObject) -> bool:
+    """Whether somebody wants to know what becomes of it; all else says what there is.
+
+    A question that makes no sense has no answer. One bad fact among many must not spoil it.
+    """
+    return kind_of(item).token in _QUESTIONS
 
 
 def _add(one: Given, known: dict[Place, Given], found: Manifests) -> None:
@@ -137,10 +155,10 @@ def _add(one: Given, known: dict[Place, Given], found: Manifests) -> None:
         found.given.append(one)
     elif before.item != one.item:
         name = one.item.metadata.name
-        raise BadInput(
-            one.where,
-            f"{kind_of(one.item).kind} {name} was given before, differently, in {before.where}",
-        )
+        said = f"{kind_of(one.item).kind} {name} was given before, differently, in {before.where}"
+        if is_asked_about(one.item):
+            raise BadInput(one.where, said)
+        found.warnings.append(f"{one.where}: {said}; this one is set aside")
 
 
 def _rank(item: KubeObject) -> int:

@@ -19,9 +19,9 @@ from stromboli.api.timestamps import format_time
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Explanation
 from stromboli.scheduling.hierarchy import QueueTree
-from stromboli.scheduling.pods import JobKey
 from stromboli.scheduling.resources import Amounts, amount_text
 from stromboli.scheduling.status import condition_of
+from stromboli.simulating.absent import explanations_of
 from stromboli.simulating.cluster import Cluster
 
 __all__ = ["outcome_of"]
@@ -42,19 +42,19 @@ _MOST_UNITS: Final = 1 << 53
 
 
 def outcome_of(cluster: Cluster) -> dict[str, Any]:
-    core = cluster.core
+    core, explanations = cluster.core, explanations_of(cluster)
     document = {
         "binds": dict(sorted(_binds(cluster).items())),
         "pipelined": {"/".join(key): node for key, node in sorted(core.pipelined.items())},
         "evictions": list(dict.fromkeys("/".join(key) for key in cluster.evictions)),
         "podgroups": {
-            f"{namespace}/{name}": _group(cluster, (namespace, name), item)
+            f"{namespace}/{name}": _group(cluster, item, explanations.get((namespace, name)))
             for (kind, namespace, name), item in sorted(cluster.objects.items())
             if kind == "vcpodgroup"
         },
         "queues": _queues(cluster),
         "explanations": {
-            "/".join(key): _explanation(why) for key, why in sorted(core.explanations.items())
+            "/".join(key): _explanation(why) for key, why in sorted(explanations.items())
         },
     }
     return msgspec.to_builtins(document)
@@ -72,13 +72,16 @@ def _binds(cluster: Cluster) -> dict[str, str]:
     return found
 
 
-def _group(cluster: Cluster, key: JobKey, group: PodGroup) -> dict[str, str]:
+def _group(cluster: Cluster, group: PodGroup, why: Explanation | None) -> dict[str, str]:
     reason = message = ""
-    # A gang that runs may wait with the pods beyond its minimum, and is scheduled all the same.
-    why = None if group.status.phase in _SETTLED else cluster.core.explanations.get(key)
+    if group.status.phase in _SETTLED:
+        # It may wait with the pods beyond its minimum, and is scheduled all the same.
+        why = None
+    key = (group.metadata.namespace, group.metadata.name)
     type_ = PodGroupConditionType.SCHEDULED if why is None else PodGroupConditionType.UNSCHEDULABLE
     condition = condition_of(group.status.conditions, type_)
-    if condition is not None and condition.status == "True":
+    is_current = why is None or key in cluster.core.explanations
+    if condition is not None and condition.status == "True" and is_current:
         reason, message = condition.reason, condition.message
     elif why is not None:
         reason, message = why.code.value, why.text
@@ -173,4 +176,4 @@ def _texts(amounts: Amounts) -> dict[str, str]:
 
 
 def _time(moment: float) -> str:
-    return format_time(datetime.fromtimestamp(moment, tz=UTC))
+    return format_time(datetime.fromtimestamp(moment, tz=UTC)) if moment else ""

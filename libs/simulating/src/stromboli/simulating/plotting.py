@@ -161,7 +161,7 @@ def _draw_waits(
     unit = _unit(max(waits, default=0.0))
     for name, style in styles.items():
         mine = [job for job in jobs if job.queue == name and job.wait_s is not None]
-        axes.plot(
+        (marks,) = axes.plot(
             [(job.submitted_s - begin) / time.seconds for job in mine],
             [(job.wait_s or 0.0) / unit.seconds for job in mine],
             linestyle="none",
@@ -172,9 +172,14 @@ def _draw_waits(
             clip_on=False,
             label=name,
         )
+        # What is not clipped counts for the layout, and no marks at all as if they lay far away.
+        marks.set_in_layout(False)
     never = sum(job.wait_s is None for job in jobs)
     note = f"; {never} never started" if never else ""
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=0, top=None if any(waits) else 1)
+    if not waits:
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "no job started", transform=axes.transAxes, ha="center", va="center")
     axes.set_ylabel(f"wait ({unit.name})")
     axes.set_title(f"wait of each job, by the time it came{note}", fontsize=11, loc="left")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title="queue", frameon=False)

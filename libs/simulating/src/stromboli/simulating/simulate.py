@@ -3,14 +3,16 @@
 `vcctl simulate` and the scenarios of the tests go this way.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from stromboli.api.core import BatchJob, DaemonSet, ReplicaSet, StatefulSet
+from stromboli.api.kinds import kind_of
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.errors import BadConfiguration
 from stromboli.simulating.cluster import Cluster
-from stromboli.simulating.errors import BadInput, NeverSettles, RefusedObject
+from stromboli.simulating.errors import BadInput, NeverSettles, RefusedObject, listed
 from stromboli.simulating.kubelet import RunsFor, run_seconds
-from stromboli.simulating.manifests import Manifests, Source, read_manifests
+from stromboli.simulating.manifests import Manifests, Source, is_asked_about, read_manifests
 from stromboli.simulating.store import place_of
 
 __all__ = ["cluster_of", "load", "run_cycles", "run_until_idle"]
@@ -24,28 +26,50 @@ def load(
 ) -> tuple[Cluster, list[str]]:
     """A cluster with all that the files hold, and warnings; raises BadInput."""
     manifests = read_manifests(sources)
-    return cluster_of(manifests, conf, runs_for=runs_for), manifests.warnings
+    cluster = cluster_of(manifests, conf, runs_for=runs_for)
+    return cluster, manifests.warnings
 
 
 def cluster_of(
     manifests: Manifests, conf: SchedulingConf | None = None, *, runs_for: RunsFor = run_seconds
 ) -> Cluster:
-    """Nothing has happened in it yet. Raises BadInput for what admission refuses."""
+    """Nothing has happened in it yet. Raises BadInput for jobs that admission refuses.
+
+    Of everything else it is a warning: it may be there all the same, and the scheduler sees what
+    it can make of it. What it can not reckon with at all is set aside, as in a cluster.
+    """
     try:
         cluster = Cluster(conf, start=manifests.latest, runs_for=runs_for)
     except BadConfiguration as bad:
         # Some plugins need what a simulation has not, such as a connection.
-        raise BadInput("the scheduler's configuration", "; ".join(bad.problems)) from bad
+        raise BadInput("the scheduler's configuration", listed(bad.problems)) from bad
     for where, item in manifests.given:
         try:
             cluster.put(item)
         except RefusedObject as no:
-            raise BadInput(where, str(no)) from no
+            if is_asked_about(item):
+                raise BadInput(where, str(no)) from no
+            manifests.warnings.append(f"{where}: {no}; it is there all the same")
+            cluster.put(item, whatever=True)
     unusable = cluster.unusable()
-    for where, item in manifests.given:
-        if place_of(item) in unusable:
-            raise BadInput(where, unusable[place_of(item)])
+    manifests.warnings += [
+        f"{where}: {unusable[place_of(item)].removeprefix(f'{namespace}/{name}: ')}"
+        for where, item in manifests.given
+        for _, namespace, name in (place_of(item),)
+        if place_of(item) in unusable
+    ]
+    manifests.warnings += _without_pods(manifests)
     return cluster
+
+
+def _without_pods(manifests: Manifests) -> Iterator[str]:
+    """Workloads that people wrote, of which the controllers of Kubernetes would make pods."""
+    for where, item in manifests.given:
+        if isinstance(item, ReplicaSet | StatefulSet | DaemonSet | BatchJob):
+            metadata = item.metadata
+            if not metadata.uid:
+                name = f"{kind_of(item).kind} {metadata.namespace}/{metadata.name}"
+                yield f"{where}: the pods of {name} are made by nobody here: give them as Pods"
 
 
 def run_cycles(cluster: Cluster, cycles: int) -> None:

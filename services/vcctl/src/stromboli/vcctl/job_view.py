@@ -4,20 +4,20 @@ Two spaces per level, a tab between a name and its value. Where Go prints a zero
 CPU limit, no creation time of a template), so do we. `Form` is how Volcano spells From.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
-from stromboli.api.batch import Job, TaskSpec
+from stromboli.api.batch import Job, JobPhase, TaskSpec
 from stromboli.api.core import Container, Event
-from stromboli.api.errors import TimestampError
 from stromboli.api.fieldtypes import ResourceList
 from stromboli.api.kinds import VC_JOB
 from stromboli.api.quantity import parse_quantity
-from stromboli.api.timestamps import parse_time
+from stromboli.api.scheduling import PodGroup
 from stromboli.api.wire import read_template
+from stromboli.vcctl.go_text import at_level, go_json, go_slice, go_time
 from stromboli.vcctl.printing import age
+from stromboli.vcctl.waiting import waiting
 
 __all__ = ["job_view"]
 
@@ -28,90 +28,91 @@ _VENDOR_LINES: Final = {
 }
 _NOTES: Final = "stromboli/"
 """What the controllers note there for themselves; `kubectl get -o yaml` shows it."""
+_MAY_WAIT: Final = ("", JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING)
 _EVENT_WIDTHS: Final = (15, 40, 30, 40, 0)
 _EVENT_HEADER: Final = ("Type", "Reason", "Age", "Form", "Message")
-_GO_ZERO_TIME: Final = "0001-01-01 00:00:00 +0000 UTC"
 
 
-def job_view(job: Job, events: Sequence[Event], now: datetime) -> str:
-    """The answer to `vcctl job view`."""
-    return "\n".join((*_head(job), *_spec(job), *_status(job), *_events(events, now)))
-
-
-def _at(level: int, text: str) -> str:
-    return "  " * level + text
+def job_view(
+    job: Job, events: Sequence[Event], now: datetime, *, pod_group: PodGroup | None = None
+) -> str:
+    """The answer to `vcctl job view`; with its PodGroup also why the job waits."""
+    why: Iterable[str] = ()
+    if pod_group is not None and job.status.state.phase in _MAY_WAIT:
+        why = waiting(pod_group)
+    return "\n".join((*_head(job), *_spec(job), *_status(job), *why, *_events(events, now)))
 
 
 def _head(job: Job) -> Iterator[str]:
     meta = job.metadata
     yield f"Name:       \t{meta.name}"
     yield f"Namespace:  \t{meta.namespace}"
-    yield f"Labels:     \t{_go_json(meta.labels)}"
-    yield f"Annotations:\t{_go_json(meta.annotations)}"
+    yield f"Labels:     \t{go_json(meta.labels)}"
+    yield f"Annotations:\t{go_json(meta.annotations)}"
     yield f"API Version:\t{VC_JOB.api_version}"
     yield f"Kind:       \t{VC_JOB.kind}"
     yield "Metadata:"
-    yield _at(1, f"Creation Timestamp:\t{_go_time(meta.creation_timestamp)}")
-    yield _at(1, f"Generate Name:     \t{meta.generate_name}")
-    yield _at(1, f"Generation:        \t{meta.generation}")
-    yield _at(1, f"Resource Version:  \t{meta.resource_version}")
-    yield _at(1, f"UID:               \t{meta.uid}")
+    yield at_level(1, f"Creation Timestamp:\t{go_time(meta.creation_timestamp)}")
+    yield at_level(1, f"Generate Name:     \t{meta.generate_name}")
+    yield at_level(1, f"Generation:        \t{meta.generation}")
+    yield at_level(1, f"Resource Version:  \t{meta.resource_version}")
+    yield at_level(1, f"UID:               \t{meta.uid}")
 
 
 def _spec(job: Job) -> Iterator[str]:
     spec = job.spec
     yield "Spec:"
-    yield _at(1, f"Min Available:     \t{spec.min_available}")
-    yield _at(1, "Plugins:")
-    yield _at(2, f"Env:\t{_go_slice(spec.plugins.get('env', ()))}")
-    yield _at(2, f"Ssh:\t{_go_slice(spec.plugins.get('ssh', ()))}")
-    yield _at(1, f"Scheduler Name:    \t{spec.scheduler_name}")
-    yield _at(1, "Tasks:")
+    yield at_level(1, f"Min Available:     \t{spec.min_available}")
+    yield at_level(1, "Plugins:")
+    yield at_level(2, f"Env:\t{go_slice(spec.plugins.get('env', ()))}")
+    yield at_level(2, f"Ssh:\t{go_slice(spec.plugins.get('ssh', ()))}")
+    yield at_level(1, f"Scheduler Name:    \t{spec.scheduler_name}")
+    yield at_level(1, "Tasks:")
     for task in spec.tasks:
         yield from _task(task)
 
 
 def _task(task: TaskSpec) -> Iterator[str]:
     template = read_template(task.template)
-    yield _at(2, f"Name:\t{task.name}")
-    yield _at(2, f"Replicas:\t{task.replicas}")
-    yield _at(2, "Template:")
-    yield _at(3, "Metadata:")
-    yield _at(4, "Annotations:")
+    yield at_level(2, f"Name:\t{task.name}")
+    yield at_level(2, f"Replicas:\t{task.replicas}")
+    yield at_level(2, "Template:")
+    yield at_level(3, "Metadata:")
+    yield at_level(4, "Annotations:")
     for label, key in _VENDOR_LINES.items():
-        yield _at(5, f"{label}\t{template.metadata.annotations.get(key, '')}")
-    yield _at(4, f"Creation Timestamp:\t{_go_time(template.metadata.creation_timestamp)}")
-    yield _at(3, "Spec:")
-    yield _at(4, "Containers:")
+        yield at_level(5, f"{label}\t{template.metadata.annotations.get(key, '')}")
+    yield at_level(4, f"Creation Timestamp:\t{go_time(template.metadata.creation_timestamp)}")
+    yield at_level(3, "Spec:")
+    yield at_level(4, "Containers:")
     for container in template.spec.containers:
         yield from _container(container)
-    yield _at(4, "Image Pull Secrets:")
+    yield at_level(4, "Image Pull Secrets:")
     for name in _pull_secrets(task.template):
-        yield _at(5, f"Name:     \t{name}")
-    yield _at(4, f"Restart Policy:   \t{template.spec.restart_policy}")
+        yield at_level(5, f"Name:     \t{name}")
+    yield at_level(4, f"Restart Policy:   \t{template.spec.restart_policy}")
 
 
 def _container(container: Container) -> Iterator[str]:
-    yield _at(5, "Command:")
+    yield at_level(5, "Command:")
     for word in container.command:
-        yield _at(6, word)
-    yield _at(5, f"Image:\t{container.image}")
-    yield _at(5, f"Name: \t{container.name}")
-    yield _at(5, "Ports:")
+        yield at_level(6, word)
+    yield at_level(5, f"Image:\t{container.image}")
+    yield at_level(5, f"Name: \t{container.name}")
+    yield at_level(5, "Ports:")
     for port in container.ports:
-        yield _at(6, f"Container Port:\t{port.container_port}")
-        yield _at(6, f"Name:          \t{port.name}")
-    yield _at(5, "Resources:")
-    yield _at(6, "Limits:")
+        yield at_level(6, f"Container Port:\t{port.container_port}")
+        yield at_level(6, f"Name:          \t{port.name}")
+    yield at_level(5, "Resources:")
+    yield at_level(6, "Limits:")
     yield from _amounts(container.resources.limits)
-    yield _at(6, "Requests:")
+    yield at_level(6, "Requests:")
     yield from _amounts(container.resources.requests)
-    yield _at(6, f"Working Dir:\t{container.working_dir}")
+    yield at_level(6, f"Working Dir:\t{container.working_dir}")
 
 
 def _amounts(resources: ResourceList) -> Iterator[str]:
-    yield _at(7, f"Cpu:   \t{parse_quantity(resources.get('cpu', 0))}")
-    yield _at(7, f"Memory:\t{parse_quantity(resources.get('memory', 0))}")
+    yield at_level(7, f"Cpu:   \t{parse_quantity(resources.get('cpu', 0))}")
+    yield at_level(7, f"Memory:\t{parse_quantity(resources.get('memory', 0))}")
 
 
 def _pull_secrets(template: Mapping[str, Any]) -> list[str]:
@@ -136,19 +137,19 @@ def _status(job: Job) -> Iterator[str]:
     yield "Status:"
     for label, number in counters.items():
         if number > 0:
-            yield _at(1, f"{label}\t{number}")
-    yield _at(1, "State:")
-    yield _at(2, f"Phase:\t{status.state.phase}")
+            yield at_level(1, f"{label}\t{number}")
+    yield at_level(1, "State:")
+    yield at_level(2, f"Phase:\t{status.state.phase}")
     resources = sorted(status.controlled_resources.items())
     if shown := [(key, value) for key, value in resources if not key.startswith(_NOTES)]:
-        yield _at(1, "Controlled Resources:")
+        yield at_level(1, "Controlled Resources:")
         for key, value in shown:
-            yield _at(2, f"{key}: \t{value}")
+            yield at_level(2, f"{key}: \t{value}")
     if status.conditions:
-        yield _at(1, "Conditions:")
+        yield at_level(1, "Conditions:")
         yield "    Status\tTransitionTime"
         for condition in status.conditions:
-            yield _at(2, f"{condition.status} \t{_go_time(condition.last_transition_time)} ")
+            yield at_level(2, f"{condition.status} \t{go_time(condition.last_transition_time)} ")
 
 
 def _events(events: Sequence[Event], now: datetime) -> Iterator[str]:
@@ -173,27 +174,3 @@ def _event_age(event: Event, now: datetime) -> str:
     if event.count > 1:
         return f"{age(event.last_timestamp, now)} (x{event.count} over {first})"
     return first
-
-
-def _go_json(values: Mapping[str, str]) -> str:
-    """As Go's encoding/json writes a map: sorted, dense, safe inside HTML."""
-    if not values:
-        return "<none>"
-    text = json.dumps(dict(values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _go_slice(values: Sequence[str]) -> str:
-    return f"[{' '.join(values)}]"
-
-
-def _go_time(timestamp: str | None) -> str:
-    if timestamp is None:
-        return _GO_ZERO_TIME
-    try:
-        moment = parse_time(timestamp).astimezone(UTC)
-    except TimestampError:
-        return timestamp
-    return f"{moment:%Y-%m-%d %H:%M:%S} +0000 UTC"

@@ -11,10 +11,12 @@ from typing import Final
 
 from stromboli.api.batch import Action, Job
 from stromboli.api.bus import Command
-from stromboli.api.kinds import COMMAND, EVENT, VC_JOB, controller_reference
+from stromboli.api.kinds import COMMAND, EVENT, VC_JOB, VC_POD_GROUP, controller_reference
 from stromboli.api.meta import ObjectMeta
+from stromboli.api.scheduling import PodGroup
 from stromboli.api.wire import decode_object, encode_object
 from stromboli.kube import KubeClient
+from stromboli.kube.errors import Forbidden
 from stromboli.vcctl.errors import BadArguments
 from stromboli.vcctl.job_view import job_view
 from stromboli.vcctl.listing import all_of
@@ -78,7 +80,8 @@ async def view(kube: KubeClient, options: Namespace) -> str:
         # An event is named after its object: `<job>.<moment>`.
         if event.metadata.name.startswith(f"{options.name}.")
     ]
-    return job_view(job, events, datetime.now(UTC))
+    pod_group = await _pod_group(kube, job)
+    return job_view(job, events, datetime.now(UTC), pod_group=pod_group)
 
 
 async def delete(kube: KubeClient, options: Namespace) -> str:
@@ -102,6 +105,16 @@ async def resume(kube: KubeClient, options: Namespace) -> str:
 
 async def _job(kube: KubeClient, namespace: str, name: str) -> Job:
     return decode_object(VC_JOB, await kube.get(VC_JOB, namespace, name))
+
+
+async def _pod_group(kube: KubeClient, job: Job) -> PodGroup | None:
+    """The job's; None if there is none yet, or if it is not for this user to see."""
+    name = f"{job.metadata.name}-{job.metadata.uid}"
+    try:
+        found = await kube.get_or_none(VC_POD_GROUP, job.metadata.namespace, name)
+    except Forbidden:
+        return None
+    return None if found is None else decode_object(VC_POD_GROUP, found)
 
 
 async def _command(kube: KubeClient, options: Namespace, action: Action) -> str:

@@ -37,6 +37,7 @@ def print_tables(outcome: Mapping[str, Any], console: Console | None = None) -> 
     section(
         *(console, "Queues", ("Queue", "State", "Weight", "Share", *_QUEUE_AMOUNTS)),
         *(_queues(outcome["queues"]), "none"),
+        below=len(_QUEUE_AMOUNTS),
     )
     _reasons(console, outcome["explanations"])
 
@@ -126,6 +127,7 @@ def _reasons(console: Console, explanations: Mapping[str, Any]) -> None:
         paragraph(console, f"goes on when {why['unblock']}")
         if why["ahead"]:
             paragraph(console, f"ahead of it: {_first(why['ahead'])}")
+        paragraph(console, f"since {why['since']}, last looked at {why['lastEvaluated']}")
     tell_rest(console, len(explanations), "job")
 
 

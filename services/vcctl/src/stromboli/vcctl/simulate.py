@@ -14,14 +14,17 @@ import yaml
 
 from stromboli.runtime.collecting import collect_rarely
 from stromboli.scheduling.conf import SchedulingConf
+from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.conf_text import conf_from
-from stromboli.simulating.manifests import Source
+from stromboli.simulating.kubelet import RunsFor, run_seconds
+from stromboli.simulating.manifests import Source, read_manifests
 from stromboli.simulating.outcome import outcome_of
 from stromboli.simulating.plotting import check_format
-from stromboli.simulating.simulate import load, run_cycles, run_until_idle
+from stromboli.simulating.simulate import cluster_of, run_cycles, run_until_idle
 from stromboli.vcctl.errors import UnusableFile
 from stromboli.vcctl.outcome_tables import print_tables
 from stromboli.vcctl.simulate_trace import simulate_trace
+from stromboli.vcctl.tables import warn
 from stromboli.vcctl.trace_tables import print_figures
 
 __all__ = ["run"]
@@ -38,12 +41,11 @@ def run(options: Namespace) -> None:
     if options.trace:
         _run_trace(options, conf)
         return
-    cluster, warnings = load(_sources(options.filename), conf)
-    _warn(*warnings)
+    cluster = _loaded(options, conf, run_seconds)
     if options.cycles is None:
         given_up = run_until_idle(cluster)
         if given_up:
-            _warn(f"gave up waiting for the cluster to come to rest: {given_up}")
+            warn(f"gave up waiting for the cluster to come to rest: {given_up}")
     else:
         run_cycles(cluster, options.cycles)
     outcome = outcome_of(cluster)
@@ -53,10 +55,19 @@ def run(options: Namespace) -> None:
 def _run_trace(options: Namespace, conf: SchedulingConf | None) -> None:
     if options.plot:
         check_format(options.plot)
-    cluster, warnings = load(_sources(options.filename), conf, runs_for=lambda _: None)
-    _warn(*warnings)
+    cluster = _loaded(options, conf, lambda _: None)
     figures = simulate_trace(options, map(_file, map(Path, options.trace)), cluster)
     _show(msgspec.to_builtins(figures), options.output, lambda: print_figures(figures))
+
+
+def _loaded(options: Namespace, conf: SchedulingConf | None, runs_for: RunsFor) -> Cluster:
+    """The cluster of the files; if one of them is refused, a warning may well say why."""
+    manifests = read_manifests(_sources(options.filename))
+    try:
+        return cluster_of(manifests, conf, runs_for=runs_for)
+    finally:
+        for warning in manifests.warnings:
+            warn(warning)
 
 
 def _show(outcome: dict[str, Any], form: str, as_tables: Callable[[], None]) -> None:
@@ -69,11 +80,6 @@ def _show(outcome: dict[str, Any], form: str, as_tables: Callable[[], None]) -> 
             as_tables()
             return
     sys.stdout.write(f"{text}\n")
-
-
-def _warn(*warnings: str) -> None:
-    for warning in warnings:
-        sys.stderr.write(f"warning: {warning}\n")
 
 
 def _sources(names: list[str]) -> Iterator[Source]:

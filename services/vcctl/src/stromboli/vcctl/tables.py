@@ -1,23 +1,28 @@
 """Tables for people, with rich: they line up, and say so when they are empty.
 
-On a terminal there are colours and lines fit its width; into a file or a pipe goes plain text,
-one row per line. After some lines the rest is only counted.
+On a terminal there are colours and lines fit its width: where a table does not, its last columns
+stand below each row. Into a file or a pipe goes plain text, one row per line. After some lines
+the rest is only counted.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["MOST_LINES", "count", "paragraph", "section", "stdout", "tell_rest"]
+__all__ = ["MOST_LINES", "count", "paragraph", "section", "stdout", "tell_rest", "warn"]
 
 MOST_LINES: Final = 24
 _PLAIN_WIDTH: Final = 1_000
 """Of a line that nobody looks at on a terminal: nothing is broken."""
+_GAP: Final = 2
+"""Between two columns."""
+_NOTHING: Final = frozenset({"", "-"})
 _PHASES: Final[Mapping[str, str]] = {
     "Running": "green",
     "Completed": "green",
@@ -29,8 +34,20 @@ _PHASES: Final[Mapping[str, str]] = {
 
 def stdout() -> Console:
     """Standard output; into a file or a pipe, lines are never broken."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+    return _console(is_error=False)
+
+
+def warn(text: str) -> None:
+    """A line on standard error."""
+    console = _console(is_error=True)
+    console.print(Text(f"warning: {text}"), soft_wrap=not console.is_terminal)
+
+
+def _console(*, is_error: bool) -> Console:
+    console = Console(highlight=False, stderr=is_error)
+    if console.is_terminal:
+        return console
+    return Console(highlight=False, stderr=is_error, width=_PLAIN_WIDTH)
 
 
 def count(number: int, noun: str) -> str:
@@ -38,21 +55,71 @@ def count(number: int, noun: str) -> str:
 
 
 def section(
-    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], none: str
+    console: Console,
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    none: str,
+    *,
+    below: int = 1,
 ) -> None:
+    """A table under its title; the last `below` columns may stand below their rows."""
     console.print()
     if not rows:
         console.print(Text(f"{title}: {none}", style="dim"))
         return
     console.print(Text(title, style="bold"))
-    is_terminal = console.is_terminal
-    table = Table(box=SIMPLE_HEAD if is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = rows[:MOST_LINES]
+    if not console.is_terminal or _total(_widths(columns, shown)) <= console.width:
+        _table(console, columns, shown)
+    else:
+        _stacked(console, columns, shown, len(columns) - below)
+    tell_rest(console, len(rows), "line")
+
+
+def _table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    box, gap = (SIMPLE_HEAD, _GAP - 1) if console.is_terminal else (None, _GAP)
+    table = Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=not is_terminal)
-    for row in rows[:MOST_LINES]:
+        table.add_column(column, overflow="fold", no_wrap=True)
+    for row in rows:
         table.add_row(*(_cell(text) for text in row))
     _show(console, table)
-    tell_rest(console, len(rows), "line")
+
+
+def _stacked(
+    console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], beside: int
+) -> None:
+    """At most so many columns are beside each other."""
+    widths = _widths(columns, rows)
+    while beside > 1 and _total(widths[:beside]) > console.width:
+        beside -= 1
+    widths = widths[: max(beside, 1)]
+    beside = len(widths)
+    console.print(_line(columns[:beside], widths, style="bold"), overflow="fold")
+    console.print("─" * min(_total(widths), console.width))
+    for row in rows:
+        console.print(_line(row[:beside], widths), overflow="fold")
+        for column, text in zip(columns[beside:], row[beside:], strict=True):
+            if text not in _NOTHING:
+                several = len(columns) - beside > 1
+                paragraph(console, f"{column.lower()}: {text}" if several else text)
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(cell_len(row[n]) for row in (columns, *rows)) for n in range(len(columns))]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], style: str = "") -> Text:
+    padded = zip(cells, widths, strict=True)
+    parts = ((set_cell_size(text, width), _PHASES.get(text, style)) for text, width in padded)
+    line = Text(" " * _GAP).join(Text(*part) for part in parts)
+    line.rstrip()
+    return line
 
 
 def paragraph(console: Console, text: str) -> None:
