@@ -121,6 +121,15 @@ def test_other_commands_do_not_wait_for_the_scheduler_to_load():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_nothing_that_speaks_to_an_api_server_is_loaded_for_a_simulation():
+    code = (
+        "import sys, stromboli.vcctl.__main__, stromboli.vcctl.simulate; "
+        "sys.exit('kubernetes_asyncio' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def printed(**parts: Any) -> str:
     nothing: dict[str, Any] = {
         "binds": {},

@@ -11,7 +11,6 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from stromboli.kube import access as kube_access
 from stromboli.kube.errors import NotFound, Undecodable
 from stromboli.kube.paths import (
     PODS,
@@ -64,7 +63,10 @@ class KubeClient:
     @asynccontextmanager
     async def connect(cls, access: KubeAccess) -> AsyncGenerator["KubeClient", None]:
         """A client whose connections are closed at the end. Nothing is sent yet."""
-        connection = await kube_access.connect(access)
+        # It brings all of kubernetes_asyncio: who never connects does not wait for that.
+        from stromboli.kube.access import connect
+
+        connection = await connect(access)
         try:
             yield cls(Transport(connection, access))
         finally:

@@ -11,13 +11,12 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from stromboli.kube.access import Connection, Session
 from stromboli.kube.errors import (
     AccessError,
     DeadlineExceeded,
@@ -28,6 +27,9 @@ from stromboli.kube.errors import (
 from stromboli.kube.flow import FlowLimit, TokenBucket
 from stromboli.kube.last_look import body_of
 from stromboli.kube.settings import KubeAccess
+
+if TYPE_CHECKING:
+    from stromboli.kube.access import Connection, Session
 
 __all__ = ["Answer", "Stream", "Transport"]
 
@@ -68,7 +70,7 @@ class Stream:
 class Transport:
     """Requests within the limits of a KubeAccess."""
 
-    def __init__(self, connection: Connection, access: KubeAccess) -> None:
+    def __init__(self, connection: "Connection", access: KubeAccess) -> None:
         self._connection = connection
         self._access = access
         limits = access.limits
@@ -191,7 +193,7 @@ class Transport:
             finally:
                 _hang_up(response)
 
-    async def _open(self, session: Session, url: URL) -> aiohttp.ClientResponse:
+    async def _open(self, session: "Session", url: URL) -> aiohttp.ClientResponse:
         for last_try in (False, True):
             used = self._connection.authorization
             response = await session.http.get(
