@@ -144,7 +144,7 @@ class GenerateSecret(Intent, frozen=True, kw_only=True, tag="generate.v1"):
     """What the recipe needs to know; nothing of it is secret."""
 
 
-class PodBinding(msgspec.Struct, frozen=True, array_like=True):
+class PodBinding(msgspec.Struct, frozen=True, array_like=True, gc=False):
     name: str
     uid: str
     node: str

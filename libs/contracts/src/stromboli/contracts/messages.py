@@ -13,7 +13,14 @@ import msgspec
 from stromboli.contracts.subjects import SubjectTemplate
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Message(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="type",
+    omit_defaults=True,
+    gc=False,  # such trees cannot hold cycles
+):
     """What everything on the bus has in common. The W3C trace context travels in headers."""
 
     template: ClassVar[SubjectTemplate]

@@ -74,7 +74,7 @@ class Refused(Outcome, frozen=True, kw_only=True, tag="refused.v1"):
     message: str
 
 
-class PodBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PodBound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How the binding of one pod ended."""
 
     name: str

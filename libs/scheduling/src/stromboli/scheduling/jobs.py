@@ -71,7 +71,8 @@ class Job:
     worded_at: float = 0.0
     """When we last asked for other conditions."""
     _owner: tuple[str, str] | None = None
-    """Worked out when first asked for."""
+    _intent_key: str = ""
+    """Both are worked out when first asked for."""
     _asked_by: str = ""
     _asked_version: str = ""
     """The resourceVersion that our last write was answered with."""
@@ -115,14 +116,16 @@ class Job:
 
     @property
     def intent_key(self) -> str:
-        kind, name = self.owner
-        return job_key(kind, self.key[0], name)
+        if not self._intent_key:
+            kind, name = self.owner
+            self._intent_key = job_key(kind, self.key[0], name)
+        return self._intent_key
 
     # What the PodGroup says.
 
     def read(self, pod_group: PodGroup | None, resource_version: str) -> None:
         self.pod_group = pod_group
-        self._owner = None
+        self._owner, self._intent_key = None, ""
         self.resource_version = resource_version
         self.problem = ""
         self.min_resources = NOTHING

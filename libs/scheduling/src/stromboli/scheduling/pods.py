@@ -217,9 +217,8 @@ def let_through(tasks: Iterable[Task]) -> int:
 
 def index_in(pod_name: str) -> int:
     """`job-role-7` is number 7; names of fewer parts have no number."""
-    parts = pod_name.rsplit("-", 2)
-    last = parts[-1]
-    is_number = len(parts) == 3 and last.isdecimal() and len(last) < 18
+    job_and_role, _, last = pod_name.rpartition("-")
+    is_number = last.isdecimal() and len(last) < 18 and "-" in job_and_role
     return int(last) if is_number else _NO_INDEX
 
 

@@ -59,7 +59,8 @@ def next_status(
     """The status that the PodGroup should have; `explanation` is why it is not complete."""
     conditions = job.status.conditions
     unschedulable = False
-    if explanation is not None and not is_ready(job):
+    ready = is_ready(job)
+    if explanation is not None and not ready:
         if not _is_only_ending(job):
             unschedulable = bool(job.tasks)
             conditions = _with(
@@ -68,7 +69,7 @@ def next_status(
             if _differ_only_in_words(conditions, job.status.conditions, explanation):
                 worth_it = now >= job.worded_at + _REWORD_AFTER_S
                 conditions = conditions if worth_it else job.status.conditions
-    elif job.tasks and is_ready(job):
+    elif job.tasks and ready:
         conditions = _with(conditions, _READY, job, None, now)
     return PodGroupStatus(
         phase=phase_of(job, phase, unschedulable=unschedulable),
