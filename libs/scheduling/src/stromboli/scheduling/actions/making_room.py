@@ -18,6 +18,7 @@ from stromboli.scheduling.explain import waits_for_release, waits_for_victims
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim
 from stromboli.scheduling.pods import Task, TaskStatus
+from stromboli.scheduling.resources import tallied
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.trial import Eviction, Kept, Placement
 
@@ -149,10 +150,24 @@ def waits_for_its_node(session: Session, task: Task) -> bool:
 
 
 def is_for_allocate(session: Session, action: str, mark: int) -> bool:
-    """Whether nobody has to go, and `allocate`, which can bind at once, has its turn later."""
+    """Whether there is room now, and `allocate`, which can bind at once, has its turn later.
+
+    Room that only comes free is not left to it: it would give it to whoever has the first turn.
+    """
     order = session.actions
     later = "allocate" in order and order.index("allocate") > order.index(action)
-    return later and not session.trial.evictions(mark)
+    return later and not session.trial.evictions(mark) and _has_room_now(session, mark)
+
+
+def _has_room_now(session: Session, mark: int) -> bool:
+    idle = session.trial.idle.copy()
+    for placement in session.trial.placements(mark):
+        request = placement.request
+        slots, times = tallied(placement.slots)
+        idle[: len(request), slots] -= request[:, None] * times
+        if (idle[: len(request), slots][request > 0] < 0).any():
+            return False
+    return True
 
 
 def conclude(decisions: Decisions, contender: Contender, kept: Kept, left: list[Task]) -> None:
