@@ -153,6 +153,11 @@ def follow(simulation: Simulation, jobs: list[Work]) -> Iterable[tuple[Usage, st
                 pass
 
 
+def spoken_for(usage: Usage, by_name: dict[str, Bounds]) -> int:
+    """What queues have, or are sure of: none of that may be given to somebody else."""
+    return sum(max(usage.of.get(name, 0), one.guarantee) for name, one in by_name.items())
+
+
 NODES = [node(f"n{number}", cpu="8", memory="80Gi") for number in range(2)]
 
 
@@ -168,6 +173,7 @@ def test_side_by_side_no_limit_is_passed_and_no_guarantee_taken(
 
     kept = sum(one.guarantee for one in limits)
     for usage, loser in follow(simulation, jobs):
+        assert spoken_for(usage, by_name) <= TOTAL
         for name, one in by_name.items():
             most = max(0, TOTAL - kept) + one.guarantee
             if one.capability is not None:
@@ -215,7 +221,7 @@ def test_nobody_is_brought_below_its_guarantee(
     above=st.tuples(*[st.integers(2, 12)] * 2),
     jobs=st.lists(work, min_size=1, max_size=8),
 )
-def test_in_a_tree_no_limit_is_passed_on_any_level(
+def test_in_a_tree_no_limit_is_passed_on_any_level_and_no_guarantee_taken(
     limits: tuple[Bounds, ...], above: tuple[int, int], jobs: list[Work]
 ):
     by_name = dict(zip(QUEUES, limits, strict=True))
@@ -229,6 +235,7 @@ def test_in_a_tree_no_limit_is_passed_on_any_level(
     simulation = play(configured("capacity", hierarchy=True), setting, jobs)
 
     for usage, loser in follow(simulation, jobs):
+        assert spoken_for(usage, by_name) <= TOTAL
         for name, most in tops.items():
             assert usage.of.get(name, 0) <= most
         for name, one in by_name.items():
@@ -244,7 +251,7 @@ def test_in_a_tree_no_limit_is_passed_on_any_level(
     limits=st.tuples(*[bounds] * 4),
     jobs=st.lists(work, min_size=1, max_size=8),
 )
-def test_by_weight_no_limit_is_passed(
+def test_by_weight_no_limit_is_passed_and_no_guarantee_taken(
     weights: tuple[int, ...], limits: tuple[Bounds, ...], jobs: list[Work]
 ):
     by_name = dict(zip(QUEUES, limits, strict=True))
@@ -259,12 +266,15 @@ def test_by_weight_no_limit_is_passed(
     simulation = play(configured("proportion"), setting, jobs)
 
     kept = sum(one.guarantee for one in limits)
-    for usage, _ in follow(simulation, jobs):
+    for usage, loser in follow(simulation, jobs):
+        assert spoken_for(usage, by_name) <= TOTAL
         for name, one in by_name.items():
             most = max(0, TOTAL - kept) + one.guarantee
             if one.capability is not None:
                 most = max(min(most, one.capability), one.guarantee)
             assert usage.of.get(name, 0) <= most
+        if loser:
+            assert usage.of[loser] >= by_name[loser].guarantee
 
 
 @settings(max_examples=30, deadline=None)

@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from stromboli.scheduling.accounts import Accounts
+from stromboli.scheduling.entitlements import Entitlement
+from stromboli.scheduling.guaranteed import Guaranteed
 from stromboli.scheduling.jobs import Contender
+from stromboli.scheduling.plugins.api import Refusal
 from stromboli.scheduling.pods import TaskClass, let_through
-from stromboli.scheduling.queue_reasons import job_name, largest
+from stromboli.scheduling.queue_reasons import job_name, kept_for_others, largest
 from stromboli.scheduling.resources import Amounts
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.shares import PLENTY, room_for, shortage
 from stromboli.scheduling.trial import Eviction, Placement
 
 __all__ = ["AccountKeeper"]
@@ -18,6 +22,7 @@ class AccountKeeper:
 
     def __init__(self) -> None:
         self.accounts = Accounts()
+        self.guaranteed = Guaranteed(self.accounts)
         self._shares: dict[str, float] = {}
         """Of queues, as far as anybody asked; forgotten when a queue's account changes."""
         self._largest: dict[tuple[str, str], list[tuple[str, int]]] = {}
@@ -26,6 +31,7 @@ class AccountKeeper:
     def begin(self, session: Session) -> None:
         """A cycle begins."""
         self.accounts.rebase(session)
+        self.guaranteed.begin()
         self._shares.clear()
         self._largest.clear()
 
@@ -61,8 +67,33 @@ class AccountKeeper:
 
     def _count(self, queue: str, request: Amounts, count: int) -> None:
         self.accounts.place(queue, request, count)
+        self.guaranteed.moved(queue)
         for above in self.accounts.path_of(queue):
             self._shares.pop(above, None)
+
+    # What others are sure of.
+
+    def keep_guarantees(
+        self,
+        entitlements: Mapping[str, Entitlement],
+        total: Mapping[str, int],
+        parents: Mapping[str, str] | None = None,
+    ) -> None:
+        """Queues have other guarantees, or there is more or less to keep; side by side, or not."""
+        sure = {name: one.guarantee for name, one in entitlements.items()}
+        self.guaranteed.configure(sure, parents or dict.fromkeys(sure, ""), total)
+
+    def left_by_guarantees(self, queue: str, request: Amounts, want: int) -> int:
+        """For how many of these there is room that is kept for nobody else."""
+        return room_for(request, want, {}, self.guaranteed.room(queue), otherwise=PLENTY)
+
+    def kept_for_others(self, queue: str, need: Amounts, missing: Amounts) -> Refusal | None:
+        """What the queue may not have because others are sure of it."""
+        short_by = shortage(missing, {}, self.guaranteed.room(queue), otherwise=PLENTY)
+        if not short_by:
+            return None
+        keepers = self.guaranteed.keepers(queue, [name for name, _ in short_by])
+        return kept_for_others(need, short_by, keepers)
 
     # Who holds what.
 

@@ -20,6 +20,7 @@ __all__ = [
     "beyond_limit",
     "beyond_share",
     "job_name",
+    "kept_for_others",
     "largest",
     "misplaced_queue",
     "needed",
@@ -98,6 +99,17 @@ def beyond_share(
         f"{_rest(need, short_by, holders)}"
     )
     return Refusal(NOT_ENOUGH, _insufficient(short_by), short_by, QUOTA_WAIT, sentence)
+
+
+def kept_for_others(need: Amounts, short_by: Amounts, keepers: Sequence[str]) -> Refusal:
+    """These queues are sure of what is left of the cluster."""
+    shown = ", ".join(map(repr, keepers[:_TOP])) + (", …" if len(keepers) > _TOP else "")
+    whose = f"queue {shown}" if len(keepers) == 1 else f"queues {shown}"
+    sentence = (
+        f"what is left of the cluster is guaranteed to {whose}; the job needs "
+        f"{_rest(need, short_by, lambda _: ())}"
+    )
+    return Refusal(NOT_ENOUGH, _insufficient(short_by), short_by, QUEUE_LIMIT, sentence)
 
 
 def misplaced_queue(problem: str) -> Refusal:

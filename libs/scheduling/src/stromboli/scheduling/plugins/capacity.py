@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stromboli.api.wellknown import ROOT_QUEUE
 from stromboli.scheduling.account_keeping import AccountKeeper
 from stromboli.scheduling.accounts import Sums, add
 from stromboli.scheduling.entitlements import Entitlement, flat, in_tree
@@ -72,7 +73,9 @@ class Capacity(AccountKeeper):
         self.begin(session)
 
     def _entitle(self, session: Session) -> None:
-        self._entitlements = flat(session.queues, session.totals()[0])
+        total = session.totals()[0]
+        self._entitlements = flat(session.queues, total)
+        self.keep_guarantees(self._entitlements, total)
 
     # Order.
 
@@ -121,7 +124,7 @@ class Capacity(AccountKeeper):
             bounds = self.entitlement(name)
             taken = self._taken(name, contender, kind)
             want = room_for(kind.request, want, taken, bounds.limit, otherwise=bounds.otherwise)
-        return want
+        return self.left_by_guarantees(queue.name, kind.request, want)
 
     def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
         barred = self._barred(queue.name)
@@ -134,6 +137,9 @@ class Capacity(AccountKeeper):
                 if short_by:
                     refusal = self._refusal(name, contender, need, short_by)
                     return replace(refusal, need=worth_waiting_for(contender, need))
+            kept = self.kept_for_others(queue.name, need, missing)
+            if kept is not None:
+                return replace(kept, need=worth_waiting_for(contender, need))
         return misplaced_queue(barred or f"queue {queue.name!r} is full")
 
     def _taken(self, queue: str, contender: Contender, kind: TaskClass) -> Sums:
@@ -148,7 +154,9 @@ class Capacity(AccountKeeper):
 
     def has_room(self, queue: QueueInfo, need: Amounts, *, admitted: bool) -> bool:
         taken = self.accounts.allocated if admitted else self.accounts.spoken_for
-        return not any(self._short(name, need, taken(name)) for name in self._bounds_of(queue.name))
+        if any(self._short(name, need, taken(name)) for name in self._bounds_of(queue.name)):
+            return False
+        return not admitted or self.left_by_guarantees(queue.name, need, 1) > 0
 
     def _short(self, queue: str, request: Amounts, taken: Sums) -> Amounts:
         bounds = self.entitlement(queue)
@@ -247,6 +255,12 @@ class HierarchicalCapacity(Capacity):
             self._shape, self._tree = shape, QueueTree(session.queues)
             self.accounts.repath(self._tree.path)
         self._entitlements = in_tree(self._tree, session.queues)
+        parents = {
+            position.name: position.parent if position.parent != ROOT_QUEUE else ""
+            for position in self._tree.positions
+            if position.ancestors
+        }
+        self.keep_guarantees(self._entitlements, session.totals()[0], parents)
 
     def queue_order(self, queue: QueueInfo) -> SortKey:
         """Leaves first; two leaves by the shares of the queues where their paths part."""

@@ -62,6 +62,8 @@ class Proportion(AccountKeeper):
             total = session.totals()[0]
         if session.queues_changed or self._session is None or total != self._sharing.total:
             self._limits = flat(session.queues, total)
+            self.keep_guarantees(self._limits, total)
+            self.guaranteed.begin()
             self._sharing.begin(total)
             changed = dict.fromkeys(self._limits)
         for name in changed:
@@ -137,7 +139,8 @@ class Proportion(AccountKeeper):
             return 0
         held = self.accounts.held(queue.name)
         deserved = self._sharing.deserved(queue.name)
-        return room_for(kind.request, want, held, deserved, otherwise=0)
+        want = room_for(kind.request, want, held, deserved, otherwise=0)
+        return self.left_by_guarantees(queue.name, kind.request, want)
 
     def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
         if not queue.is_open:
@@ -146,7 +149,11 @@ class Proportion(AccountKeeper):
         held = self.accounts.held(queue.name)
         need, missing = needed(contender, kind)
         beyond = shortage(missing, held, entitlement.limit, otherwise=0)
-        if beyond:
+        too_much = shortage(missing, held, entitlement.deserved, otherwise=0)
+        kept = None if beyond or too_much else self.kept_for_others(queue.name, need, missing)
+        if kept is not None:
+            refusal = kept
+        elif beyond:
             refusal = beyond_limit(
                 queue.name,
                 of=queue.name,
@@ -159,7 +166,7 @@ class Proportion(AccountKeeper):
             refusal = beyond_share(
                 queue.name,
                 need=need,
-                short_by=shortage(missing, held, entitlement.deserved, otherwise=0),
+                short_by=too_much,
                 deserved=entitlement.deserved,
                 holders=lambda resource: self.largest_holders(queue.name, resource),
             )
@@ -169,7 +176,8 @@ class Proportion(AccountKeeper):
         if not need:
             return not self.overused(queue)
         if admitted:
-            return not self._beyond_deserved(queue.name, need)
+            has_share = not self._beyond_deserved(queue.name, need)
+            return has_share and self.left_by_guarantees(queue.name, need, 1) > 0
         limit = self.entitlement(queue.name).limit
         return not shortage(need, self.accounts.spoken_for(queue.name), limit, otherwise=0)
 
@@ -183,7 +191,7 @@ class Proportion(AccountKeeper):
         return shortage(request, self.accounts.allocated(queue), deserved, otherwise=0)
 
     def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task] | None:
-        """From each queue as long as it has more of anything than it deserves."""
+        """From each queue as long as it has more of anything than it deserves, and is sure of."""
         session = self._session
         if session is None:
             return None
@@ -196,10 +204,21 @@ class Proportion(AccountKeeper):
             queue = session.queue_of(job)
             held = left.setdefault(queue, self.accounts.allocated(queue))
             deserved = self._sharing.deserved(queue)
-            if any(units > deserved.get(name, 0) for name, units in held.items()):
+            has_more = any(units > deserved.get(name, 0) for name, units in held.items())
+            if has_more and self._keeps_guarantee(queue, held, task.kind.request):
                 victims.append(task)
                 add(held, task.kind.request, -1)
         return victims
+
+    def _keeps_guarantee(self, queue: str, held: Sums, request: Amounts) -> bool:
+        sure = (self._limits.get(queue) or Entitlement()).guarantee
+        return all(held.get(name, 0) - units >= sure.get(name, 0) for name, units in request)
+
+    def evictable(
+        self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
+    ) -> Sequence[Task] | None:
+        """Volcano's has no say here; then a gang takes what other queues deserve."""
+        return self.reclaimable(claim, candidates) if reclaiming else candidates
 
     # Figures.
 
