@@ -11,6 +11,7 @@ from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.resources import IntVector
 from stromboli.scheduling.trial import Placement, Trial
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, priority_class, queue
 from stromboli.testkit.simulation import Simulation
 
@@ -125,7 +126,7 @@ def outcome(simulation: Simulation) -> tuple[object, ...]:
     limit=st.integers(0, 12),
     waiting=st.lists(jobs, min_size=1, max_size=4),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_jobs_that_go_together_get_what_turns_of_their_own_give_them(
     conf: str, nodes: list[tuple[int, int, bool]], limit: int, waiting: list[Jobs]
 ):

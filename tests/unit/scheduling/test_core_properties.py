@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stromboli.api.meta import KubeObject
 from stromboli.contracts.intents import BindGang, PatchObject, PodBinding
 from stromboli.scheduling.core import SchedulerCore
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, priority_class, queue
 from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.small_clusters import overcommitted
@@ -100,7 +101,7 @@ def check_gangs_are_whole_or_absent(simulation: Simulation) -> None:
 
 
 @given(clusters)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_node_is_overcommitted_and_gangs_are_whole_or_absent(cluster: dict[str, Any]):
     simulation = simulated(objects_of(cluster))
 
@@ -109,7 +110,7 @@ def test_no_node_is_overcommitted_and_gangs_are_whole_or_absent(cluster: dict[st
 
 
 @given(clusters, st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_order_of_facts_in_one_batch_does_not_matter(
     cluster: dict[str, Any], rng: random.Random
 ):
@@ -123,7 +124,7 @@ def test_the_order_of_facts_in_one_batch_does_not_matter(
 
 
 @given(clusters)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_new_core_has_nothing_to_add_to_what_the_old_one_did(cluster: dict[str, Any]):
     """Everything it must know is in the facts, so nothing is decided twice or differently."""
     simulation = simulated(objects_of(cluster))
@@ -137,7 +138,7 @@ def test_a_new_core_has_nothing_to_add_to_what_the_old_one_did(cluster: dict[str
 
 
 @given(clusters, st.sets(st.integers(0, 30), max_size=10))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_what_is_refused_is_given_back_and_tried_again(
     cluster: dict[str, Any], refused_turns: set[int]
 ):

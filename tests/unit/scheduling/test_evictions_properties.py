@@ -14,6 +14,7 @@ from stromboli.scheduling.actions.lost_causes import LostCauses
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, priority_class, queue
 from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.small_clusters import overcommitted
@@ -151,7 +152,7 @@ def standing(simulation: Simulation, group: str) -> int:
 
 
 @given(clusters, st.sampled_from(ALL))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_evictions_overcommit_no_node_and_leave_gangs_whole(
     cluster: dict[str, Any], conf: SchedulingConf
 ):
@@ -170,7 +171,7 @@ def test_evictions_overcommit_no_node_and_leave_gangs_whole(
 
 
 @given(clusters, st.sampled_from([PREEMPT, RECLAIM]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_gang_is_not_cut_below_its_minimum(cluster: dict[str, Any], conf: SchedulingConf):
     """Where the gang plugin has a say and no later tier overrules it."""
     simulation = simulated(objects_of(cluster), PREEMPT if conf is PREEMPT else RECLAIM)
@@ -182,7 +183,7 @@ def test_a_gang_is_not_cut_below_its_minimum(cluster: dict[str, Any], conf: Sche
 
 
 @given(clusters, st.sampled_from(ALL), st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_the_order_of_facts_does_not_matter_and_replaying_them_decides_the_same(
     cluster: dict[str, Any], conf: SchedulingConf, rng: random.Random
 ):
@@ -196,7 +197,7 @@ def test_the_order_of_facts_does_not_matter_and_replaying_them_decides_the_same(
 
 
 @given(clusters, st.sets(st.integers(0, 5)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_an_eviction_that_is_refused_changes_nothing_and_is_not_repeated_at_once(
     cluster: dict[str, Any], refused: set[int]
 ):
@@ -225,7 +226,7 @@ tiers:
 
 @given(clusters, st.sampled_from([PREEMPT, RECLAIM, SHARING]), st.integers(2, 4))
 @settings(
-    max_examples=150,
+    max_examples=examples(75),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -243,7 +244,7 @@ def test_asking_for_each_of_many_that_are_alike_would_change_nothing(
 
 @given(clusters, st.sampled_from([PREEMPT, RECLAIM, SHARING]))
 @settings(
-    max_examples=100,
+    max_examples=examples(50),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -32,6 +32,7 @@ from stromboli.contracts.stimuli import FactChanged, Instruction, Ready, Stimulu
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.fact_reading import FactReader, UnfitPod
 from stromboli.scheduling.pods import Task, read_task
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, queue
 
 OURS = frozenset({"volcano"})
@@ -125,7 +126,7 @@ def changed(
 
 
 @given(st.lists(pods, min_size=1, max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_pod_read_from_the_bus_is_the_task_that_the_whole_pod_is(seen: list[Pod]):
     """Whatever was read before it: what pods have in common must not hide what they have not."""
     reader = FactReader(OURS)
@@ -201,7 +202,7 @@ jobs = st.lists(
 
 
 @given(jobs, st.lists(pods, max_size=4), st.randoms(use_true_random=False), st.integers(0, 30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_facts_told_together_lead_to_what_they_lead_to_one_by_one(
     jobs: list[Any], others: list[Pod], rng: Any, woken_after: int
 ):

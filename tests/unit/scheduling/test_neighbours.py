@@ -19,6 +19,7 @@ from stromboli.api.meta import KubeObject, ObjectMeta
 from stromboli.api.selectors import LabelSelector
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Unblock
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
 from stromboli.testkit.simulation import Simulation
 
@@ -294,7 +295,7 @@ choices = st.sampled_from(["plain", "ports", "apart", "near", "spread"])
 
 @pytest.mark.parametrize("reverse", [False, True])
 @given(st.lists(st.tuples(choices, st.integers(1, 4)), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 def test_whatever_is_asked_for_holds_for_what_was_bound(reverse: bool, jobs: list[Any]):
     nodes = zoned("a", "a", "b", "c", cpu="3")
     wishes: dict[str, dict[str, Any]] = {

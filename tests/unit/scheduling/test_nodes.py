@@ -10,6 +10,7 @@ from stromboli.scheduling.nodes import NodeFacts, NodeTable
 from stromboli.scheduling.occupancy import Occupancy
 from stromboli.scheduling.pods import Task, TaskClass, TaskStatus
 from stromboli.scheduling.resources import Amounts, ResourceIndex
+from stromboli.testkit.effort import examples
 
 
 def standing(uid: str, node: str, request: Amounts, *, ending: bool) -> Task:
@@ -46,7 +47,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_sums_are_kept_delta_by_delta_as_if_summed_anew(taken: list[Any]):
     """Nodes come and go in any order, pods stand on nodes that are not there, and move."""
     resources = ResourceIndex()

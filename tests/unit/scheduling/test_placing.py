@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from stromboli.scheduling import placing
 from stromboli.scheduling.placing import best, capacities, place
+from stromboli.testkit.effort import examples
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +35,7 @@ node_scores = st.lists(st.integers(0, 4).map(float), min_size=DEPTH, max_size=DE
     st.integers(0, 30),
     st.sampled_from([1, 4, 1 << 20]),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_scores_are_placed_as_one_by_one_would(
     nodes: list[tuple[int, list[float]]], count: int, most_entries: int
 ):

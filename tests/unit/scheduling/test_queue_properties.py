@@ -14,6 +14,7 @@ from stromboli.scheduling.accounts import Accounts
 from stromboli.scheduling.conf import HIERARCHY_FLAG, PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.plugins.capacity import HierarchicalCapacity
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
 from stromboli.testkit.simulation import Simulation
 
@@ -161,7 +162,7 @@ def spoken_for(usage: Usage, by_name: dict[str, Bounds]) -> int:
 NODES = [node(f"n{number}", cpu="8", memory="80Gi") for number in range(2)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(limits=st.tuples(*[bounds] * 4), jobs=st.lists(work, min_size=1, max_size=8))
 def test_side_by_side_no_limit_is_passed_and_no_guarantee_taken(
     limits: tuple[Bounds, ...], jobs: list[Work]
@@ -183,7 +184,7 @@ def test_side_by_side_no_limit_is_passed_and_no_guarantee_taken(
             assert usage.of[loser] >= by_name[loser].guarantee
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(
     guarantee=st.integers(0, 5),
     deserved=st.integers(0, 5),
@@ -215,7 +216,7 @@ def test_nobody_is_brought_below_its_guarantee(
     assert bool(evicted) == bool(simulation.binds)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     limits=st.tuples(*[bounds] * 4),
     above=st.tuples(*[st.integers(2, 12)] * 2),
@@ -245,7 +246,7 @@ def test_in_a_tree_no_limit_is_passed_on_any_level_and_no_guarantee_taken(
             assert usage.of[loser] >= by_name[loser].guarantee
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     weights=st.tuples(*[st.integers(1, 5)] * 4),
     limits=st.tuples(*[bounds] * 4),
@@ -277,7 +278,7 @@ def test_by_weight_no_limit_is_passed_and_no_guarantee_taken(
             assert usage.of[loser] >= by_name[loser].guarantee
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     limits=st.tuples(*[bounds] * 4),
     jobs=st.lists(work, min_size=1, max_size=6),
@@ -305,7 +306,7 @@ def test_the_order_of_facts_that_come_together_does_not_matter(
     assert outcome(objects) == outcome(turned)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(jobs=st.lists(work, min_size=1, max_size=8), data=st.data())
 def test_sums_kept_job_by_job_are_those_of_a_fresh_start(jobs: list[Work], data: st.DataObject):
     """Whatever came and went: a new core that reads the same facts has the same accounts."""

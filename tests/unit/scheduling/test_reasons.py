@@ -17,6 +17,7 @@ from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code, Explanation, Unblock
 from stromboli.scheduling.reasons import reason_in
 from stromboli.scheduling.status import is_ready
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, pod_group, queue
 from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.small_clusters import add, bound, cluster, code, core_of, message
@@ -109,7 +110,7 @@ def check_everybody_knows_why(simulation: Simulation) -> None:
 
 
 @given(confs, st.lists(jobs, max_size=4), st.integers(0, 2), st.sets(st.integers(0, 9), max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 def test_after_any_cycle_every_job_that_is_not_complete_has_a_reason(
     conf: SchedulingConf, given_jobs: list[dict[str, Any]], nodes: int, refused: set[int]
 ):

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stromboli.scheduling.core import SchedulerCore
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, queue
 from stromboli.testkit.simulation import Simulation
 
@@ -72,7 +73,7 @@ wishes = st.tuples(st.integers(1, 12), st.integers(0, 12), st.integers(1, 4), st
 
 
 @given(st.lists(sizes, min_size=1, max_size=6), st.lists(wishes, max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 def test_whole_gangs_and_then_extras_land_where_the_plain_scheduler_puts_them(
     nodes: list[Any], jobs: list[Any]
 ):

@@ -16,6 +16,7 @@ from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
 from stromboli.scheduling.plugins.reservation import Reservation
 from stromboli.scheduling.session import Session
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_scenario import objects_of
 from stromboli.testkit.simulation import Simulation
 from stromboli.testkit.small_clusters import core_of
@@ -165,7 +166,7 @@ def fits(work: Work, sizes: list[int]) -> bool:
         Work(after_s=0, pods=5, cpu=1, runs_s=1),
     ],
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_job_with_a_date_starts_on_that_date_or_before(
     queue_plugin: str, part: float | None, sizes: list[int], works: list[Work]
 ):

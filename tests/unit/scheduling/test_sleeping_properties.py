@@ -13,6 +13,7 @@ from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.session import Session
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import (
     PLAIN,
     gang,
@@ -255,7 +256,7 @@ def told(core: SchedulerCore, story: list[Step], *, lingering: bool) -> list[lis
 
 
 @given(name=st.sampled_from(sorted(CONFS)), story=stories, lingering=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_looking_at_the_first_of_those_that_are_alike_decides_what_looking_at_each_does(
     name: str, story: list[Step], lingering: bool
 ):
@@ -267,7 +268,7 @@ def test_looking_at_the_first_of_those_that_are_alike_decides_what_looking_at_ea
 
 
 @given(name=st.sampled_from(sorted(CONFS)), story=stories, lingering=st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_sleeping_decides_what_looking_at_every_job_in_every_cycle_does(
     name: str, story: list[Step], lingering: bool
 ):

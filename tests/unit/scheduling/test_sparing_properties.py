@@ -11,6 +11,7 @@ from stromboli.api.meta import KubeObject
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import (
     gang,
     node,
@@ -138,7 +139,7 @@ def cycles_of(objects: list[KubeObject], conf: SchedulingConf) -> tuple[list[Cyc
 
 @pytest.mark.parametrize("conf", CONFS.values(), ids=CONFS)
 @given(cluster=clusters)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 def test_in_the_place_of_every_victim_somebody_is_to_come(
     conf: SchedulingConf, cluster: dict[str, Any]
 ):
@@ -149,7 +150,7 @@ def test_in_the_place_of_every_victim_somebody_is_to_come(
 
 @pytest.mark.parametrize("conf", CONFS.values(), ids=CONFS)
 @given(cluster=clusters)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 def test_a_gang_cannot_be_put_so_that_one_victim_less_must_go(
     conf: SchedulingConf, cluster: dict[str, Any]
 ):
@@ -234,7 +235,7 @@ def gone(simulation: Simulation) -> list[str]:
 
 
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6), cpu=st.integers(1, 6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_of_its_own_pods_a_job_gives_up_none_that_is_not_in_the_way(sizes: list[int], cpu: int):
     """Pods that matter more take the place of those that matter less."""
     conf = read_conf("""

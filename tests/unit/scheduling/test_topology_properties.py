@@ -12,6 +12,7 @@ from stromboli.api.scheduling import NetworkTopologySpec, PodGroup, SubGroupPoli
 from stromboli.api.wellknown import GROUP_NAME
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
+from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import (
     gang,
     hyper_node,
@@ -168,7 +169,7 @@ def check_gangs_are_whole(simulation: Simulation) -> None:
 
 
 @given(networks, jobs, st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_job_never_stands_further_apart_than_it_said(
     network: dict[str, Any], wanted: list[tuple[int, int, int | None]], part: bool
 ):
@@ -180,7 +181,7 @@ def test_a_job_never_stands_further_apart_than_it_said(
 
 
 @given(networks, jobs, st.lists(st.integers(0, 7), max_size=3), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 def test_nor_when_it_grows_or_when_others_make_room_for_it(
     network: dict[str, Any],
     wanted: list[tuple[int, int, int | None]],
@@ -207,7 +208,7 @@ def test_nor_when_it_grows_or_when_others_make_room_for_it(
 
 
 @given(networks, st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_sub_groups_stand_together_inside_of_their_job(
     network: dict[str, Any], groups: int, size: int, tier: int, inner: int
 ):
@@ -239,7 +240,7 @@ def test_sub_groups_stand_together_inside_of_their_job(
 
 
 @given(networks, jobs, st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_order_of_facts_does_not_matter(
     network: dict[str, Any], wanted: list[tuple[int, int, int | None]], rng: random.Random
 ):
@@ -303,7 +304,7 @@ class Plain:
 
 
 @given(networks, jobs)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 def test_places_are_those_that_a_plain_search_finds(
     network: dict[str, Any], wanted: list[tuple[int, int, int | None]]
 ):

@@ -199,7 +199,8 @@ def test_watchers_are_told_of_every_change_and_when():
     assert seen == [(cluster.now, "node")]
 
 
-def test_jobs_that_take_each_others_place_for_ever_are_found_out():
+def test_jobs_that_take_each_others_place_for_ever_are_found_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("stromboli.simulating.cluster._MOST_SESSIONS", 200)
     cluster = Cluster(PREEMPT)
     cluster.put(node("n1", cpu="1"))
     cluster.put(priority_class("high", 1000))

@@ -15,6 +15,7 @@ from stromboli.simulating.figures import figures_of
 from stromboli.simulating.manifests import Source
 from stromboli.simulating.running import Run, run_trace
 from stromboli.simulating.trace_file import read_traces
+from stromboli.testkit.effort import examples
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -94,7 +95,7 @@ def fits_alone(job: dict[str, Any], nodes: int) -> bool:
     return least <= nodes * (CPUS // job["requests"]["cpu"])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trace=traces)
 def test_every_job_that_fits_finishes_gangs_are_whole_and_no_node_is_overcommitted(
     trace: dict[str, Any],
@@ -115,7 +116,7 @@ def test_every_job_that_fits_finishes_gangs_are_whole_and_no_node_is_overcommitt
     assert report.evictions.pods == 0
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trace=traces)
 def test_the_same_trace_gives_the_same_report_also_where_pods_are_evicted(trace: dict[str, Any]):
     first, second = run(trace, EVICTING), run(trace, EVICTING)
