@@ -7,6 +7,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from stromboli.runtime.bus import connection as connection_module
+from stromboli.runtime.bus.client import AbruptClient
 from stromboli.runtime.bus.connection import BusSettings, connect
 from stromboli.runtime.bus.errors import BusClosed, BusDisconnected, Unanswered
 from stromboli.testkit.bus_fixtures import Bus, join
@@ -14,7 +15,7 @@ from stromboli.testkit.nats_server import NatsServer
 from stromboli.testkit.tasks import background
 from stromboli.testkit.waiting import eventually
 
-pytestmark = pytest.mark.nats
+pytestmark = [pytest.mark.nats, pytest.mark.asyncio(loop_factories=["asyncio", "uvloop"])]
 
 
 async def test_a_service_that_starts_before_the_server_waits_for_it(nats_server: NatsServer):
@@ -103,6 +104,85 @@ async def test_a_frozen_server_with_full_buffers_is_given_up(
 
         await nats_server.restart(hard=True)
         await eventually(lambda: bus.connection.reconnects == 1, describe="the reconnect")
+
+
+async def test_whoever_publishes_while_the_socket_breaks_is_not_hurt(bus: Bus):
+    """uvloop's closed sockets raise RuntimeErrors, which ended whole services."""
+    hurt: list[Exception] = []
+
+    async def publish_after(turns: int) -> None:
+        await _turns(turns)
+        for _ in range(3):
+            try:
+                await bus.connection.publish("nobody.listens", b"")
+            except BusDisconnected:
+                pass
+            except Exception as problem:  # noqa: BLE001 (whatever it is)
+                hurt.append(problem)
+
+    for turns in range(6):
+        async with background(*(publish_after(number) for number in range(8))):
+            await _turns(turns)
+            _break(bus)
+            await _until_reconnected(bus, bus.connection.reconnects + 1)
+
+    assert not hurt
+
+
+async def test_a_reconnect_whose_socket_breaks_at_any_moment_is_tried_again(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """nats-py gives up reconnecting, without a word, at an error that it does not expect."""
+    monkeypatch.setattr(connection_module, "_RECONNECT_WAIT_S", 0.01)
+    opened = 0
+    open_connection = asyncio.open_connection
+
+    async def breaking(
+        *where: Any, **options: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        nonlocal opened
+        reader, writer = await open_connection(*where, **options)
+        opened += 1
+        breaker.create_task(_break_after(opened, writer))
+        return reader, writer
+
+    async with join(nats_server) as bus:
+        async with asyncio.TaskGroup() as breaker:
+            monkeypatch.setattr(asyncio, "open_connection", breaking)
+            _break(bus)
+            await eventually(lambda: opened > 60, describe=lambda: f"60 attempts, not {opened}")
+            monkeypatch.setattr(asyncio, "open_connection", open_connection)
+
+        await eventually(lambda: _answers(bus), describe="the server to answer again")
+
+
+def _break(bus: Bus) -> None:
+    """End the link as the loop does when a write fails."""
+    client = bus.connection._client
+    assert isinstance(client, AbruptClient)
+    client._drop_socket()
+
+
+async def _until_reconnected(bus: Bus, times: int) -> None:
+    await eventually(lambda: bus.connection.reconnects >= times, describe="the reconnect")
+
+
+async def _answers(bus: Bus) -> bool:
+    try:
+        return bool(await bus.connection.request("$JS.API.INFO", b""))
+    except (BusDisconnected, Unanswered):
+        return False
+
+
+async def _turns(number: int) -> None:
+    """Let the loop go round so many times."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def _break_after(turns: int, writer: asyncio.StreamWriter) -> None:
+    await _turns(turns)
+    writer.transport.abort()
 
 
 async def test_no_socket_is_left_open_by_attempts_to_reconnect_that_failed_half_way(

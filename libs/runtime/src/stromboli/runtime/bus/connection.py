@@ -17,11 +17,12 @@ from typing import Annotated, Any
 import msgspec
 import nats
 import nats.errors
-from nats.aio.client import Client, Srv
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from stromboli.contracts.permissions import inbox_prefix
+from stromboli.runtime.bus.client import AbruptClient
 from stromboli.runtime.bus.errors import BusClosed, BusDisconnected, NotPermitted, Unanswered
 from stromboli.runtime.logs import get_logger
 from stromboli.runtime.quiet import once_per
@@ -48,47 +49,6 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     )
     user: Annotated[str, msgspec.Meta(description="NATS user; empty means no authentication")] = ""
     password: Annotated[Secret, msgspec.Meta(description="NATS password")] = Secret("")
-
-
-class _AbruptClient(Client):
-    """nats-py's client, without what it does after a link has broken.
-
-    It closes the socket politely, that is it waits until the peer has taken what is buffered.
-    A peer that is frozen or unreachable never does, and no reconnect is tried meanwhile. And
-    it keeps unsent messages and sends them after the reconnect. And the socket of an attempt to
-    reconnect that fails half way it forgets, open, when it tries again. And an attempt that
-    succeeds just when the connection is closed goes on, because `asyncio.wait_for` loses its
-    cancellation then.
-    """
-
-    async def _connect_to_server(self, s: Srv) -> None:
-        self._drop_socket()
-        await super()._connect_to_server(s)
-
-    async def _process_op_err(self, e: Exception) -> None:
-        if self.is_connected:
-            self.abandon()
-        await super()._process_op_err(e)
-
-    def abandon(self) -> None:
-        """Let go of the socket and of everything that is not on the wire yet."""
-        self._pending.clear()
-        self._pending_data_size = 0
-        self._drop_socket()
-
-    async def end_reconnecting(self) -> None:
-        """Once closed, stay closed."""
-        task = self._reconnection_task
-        while task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=0.1)
-        self._drop_socket()
-        await asyncio.sleep(0)  # what was aborted is closed by then
-
-    def _drop_socket(self) -> None:
-        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
-        if writer is not None:
-            writer.transport.abort()
 
 
 @dataclass(slots=True, eq=False)
@@ -269,7 +229,7 @@ async def connect(settings: BusSettings, service: str) -> AsyncGenerator[BusConn
 
     The block is ended with `BusClosed` if the server refuses us for good.
     """
-    client = _AbruptClient()
+    client = AbruptClient()
     connection = BusConnection(client, service)
     ending = _Ending(client, connection)
     options: dict[str, Any] = {}
@@ -314,14 +274,12 @@ async def _certainly_cancellable(work: Coroutine[Any, Any, None]) -> None:
     await task
 
 
-async def _close(client: _AbruptClient) -> None:
+async def _close(client: AbruptClient) -> None:
     """What was handed over reaches the server, if it listens; then the socket goes."""
     try:
         if client.is_connected:
             with contextlib.suppress(nats.errors.Error, OSError):
                 await client.flush(timeout=_FLUSH_S)
     finally:
-        if not client.is_closed:
-            client.abandon()
-            await client.close()
+        await client.close()
         await client.end_reconnecting()
