@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stromboli.testkit.processes import ChildProcess, ProcessFailed, living_children
+from stromboli.testkit.processes import (
+    ChildProcess,
+    ProcessFailed,
+    fallen_children,
+    forget_fallen,
+    living_children,
+)
+from stromboli.testkit.waiting import eventually
 
 
 def python(code: str, directory: Path, name: str = "child") -> ChildProcess:
@@ -72,6 +79,18 @@ async def test_leaving_the_block_reaps_the_child(tmp_path: Path):
     assert pid not in {living.pid for living in living_children()}
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+async def test_only_a_child_that_ended_by_itself_has_fallen(tmp_path: Path):
+    async with python(SLEEPER, tmp_path) as stopped, python(SLEEPER, tmp_path) as killed:
+        await stopped.until_line("up")
+        await stopped.terminate()
+        killed.kill()
+        async with python("raise SystemExit('no disk')", tmp_path) as fallen:
+            await eventually(lambda: fallen_children() == [fallen], describe="its fall")
+            assert fallen.returncode == 1
+            forget_fallen()
+            assert not fallen_children()
 
 
 async def test_a_second_child_in_the_same_file_reads_only_its_own_lines(tmp_path: Path):

@@ -19,13 +19,18 @@ __all__ = ["answered_in_order", "answers_of", "no_dead_letters", "until_all_ende
 
 async def until_all_ended(peer: BusPeer, deadline_s: float = 20.0) -> None:
     """Return when no intent is on the bus any more: each was answered and acknowledged."""
+    left = 0
 
     async def none_left() -> bool:
-        info = await peer.jetstream.stream_info(INTENT.name)
-        return info.state.messages == 0
+        nonlocal left
+        left = (await peer.jetstream.stream_info(INTENT.name)).state.messages
+        return left == 0
 
     await eventually(
-        none_left, deadline_s=deadline_s, interval_s=0.05, describe="all intents to end"
+        none_left,
+        deadline_s=deadline_s,
+        interval_s=0.05,
+        describe=lambda: f"all intents to end, {left} are left",
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stromboli.testkit.nats_server import NatsServer
-from stromboli.testkit.processes import living_children
+from stromboli.testkit.processes import fallen_children, forget_fallen, living_children
 
 __all__ = ["nats_server", "pytest_runtest_makereport", "shared_nats_server"]
 
@@ -35,11 +35,18 @@ def shared_nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nat
         server.kill()
 
 
+def pytest_runtest_setup() -> None:
+    forget_fallen()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show what the servers and services of a failed test have logged."""
     report = yield
     if report.failed:
+        for child in fallen_children():
+            title = f"log of {child.name} (pid {child.pid}, ended with code {child.returncode})"
+            report.sections.append((title, child.log_tail()))
         for child in living_children():
             report.sections.append((f"log of {child.name} (pid {child.pid})", child.log_tail()))
     return report

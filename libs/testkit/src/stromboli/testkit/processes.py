@@ -1,8 +1,9 @@
 """Child processes of a test: started, watched, hurt, and always reaped.
 
-Every child's output goes to a file that is shown when the test fails. A child is ended by
-its own pid and waited for; whatever a test leaves behind is killed when the test process
-exits, because a forgotten server would disturb the next run.
+Every child's output goes to a file that is shown when the test fails, also of a child that
+has ended by itself: that may be why. A child is ended by its own pid and waited for; whatever
+a test leaves behind is killed when the test process exits, because a forgotten server would
+disturb the next run.
 
 They are plain `subprocess.Popen` children, not asyncio's, so that one server may live
 longer than the event loop of the test that started it.
@@ -20,13 +21,14 @@ from typing import Final, Self, TypeVar
 
 from stromboli.testkit.waiting import NeverHappened, eventually
 
-__all__ = ["ChildProcess", "ProcessFailed", "living_children"]
+__all__ = ["ChildProcess", "ProcessFailed", "fallen_children", "forget_fallen", "living_children"]
 
 T = TypeVar("T")
 
 _TAIL_LINES: Final = 60
 
 _alive: Final[dict[int, "ChildProcess"]] = {}
+_fallen: Final[list["ChildProcess"]] = []
 
 
 class ProcessFailed(Exception):
@@ -40,6 +42,18 @@ class ProcessFailed(Exception):
 def living_children() -> list["ChildProcess"]:
     """The children that are not reaped yet, oldest first."""
     return [child for child in list(_alive.values()) if child.running]
+
+
+def fallen_children() -> list["ChildProcess"]:
+    """Those that nobody has ended and that do not run any more."""
+    living_children()  # looks at each
+    return list(_fallen)
+
+
+def forget_fallen() -> None:
+    """Another test begins: those of the last one are none of its business."""
+    fallen_children()
+    _fallen.clear()
 
 
 @atexit.register
@@ -86,8 +100,8 @@ class ChildProcess:
     def returncode(self) -> int | None:
         """None while it runs; negative is the signal that ended it."""
         code = self._process.poll()
-        if code is not None:
-            _alive.pop(self.pid, None)
+        if code is not None and _alive.pop(self.pid, None) is not None:
+            _fallen.append(self)
         return code
 
     @property
@@ -122,7 +136,7 @@ class ChildProcess:
         """SIGKILL, also when paused; returns when the child is gone and reaped."""
         self.send(signal.SIGKILL)
         self._process.wait()
-        _alive.pop(self.pid, None)
+        self._was_ended()
 
     async def wait(self, deadline_s: float = 10.0) -> int:
         """Its exit code, once it has ended by itself or by a signal."""
@@ -137,10 +151,17 @@ class ChildProcess:
         self.send(signal.SIGTERM)
         self.resume()
         try:
-            return await self.wait(deadline_s)
+            code = await self.wait(deadline_s)
         except ProcessFailed:
             self.kill()
             raise
+        self._was_ended()
+        return code
+
+    def _was_ended(self) -> None:
+        _alive.pop(self.pid, None)
+        if self in _fallen:
+            _fallen.remove(self)
 
     async def until_line(self, pattern: str, deadline_s: float = 10.0) -> re.Match[str]:
         """The first match of the pattern in its log."""
