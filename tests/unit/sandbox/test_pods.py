@@ -169,6 +169,14 @@ class TestPriority:
         assert reply.body["spec"]["priority"] == 1000
         assert reply.body["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
 
+    async def test_a_class_says_whether_its_pods_preempt(self, client: Client) -> None:
+        meek = {"metadata": {"name": "meek"}, "value": 1000, "preemptionPolicy": "Never"}
+        await client.made(self.CLASSES, meek)
+
+        reply = await client.made(PODS, pod("a", priorityClassName="meek"))
+
+        assert reply.body["spec"]["preemptionPolicy"] == "Never"
+
     async def test_the_default_class_is_for_pods_that_name_none(self, client: Client) -> None:
         default = {"metadata": {"name": "low"}, "value": 5, "globalDefault": True}
         await client.made(self.CLASSES, default)

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stromboli.api.batch import Job
 from stromboli.api.core import Pod
@@ -13,7 +14,14 @@ from stromboli.api.wire import read_object
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.errors import NeverSettles, RefusedObject
-from stromboli.testkit.scheduling_objects import gang, node, pod, priority_class, queue
+from stromboli.testkit.scheduling_objects import (
+    gang,
+    node,
+    pod,
+    pod_group,
+    priority_class,
+    queue,
+)
 
 PREEMPT = read_conf("""
 actions: "enqueue, allocate, preempt"
@@ -104,6 +112,40 @@ def test_an_evicted_pod_ends_and_whoever_it_went_for_takes_its_place():
 
     assert len(cluster.evictions) == 1
     assert cluster.binds == {("test", "urgent-main-0"): "n1"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "evicted"), [("Never", 0), ("PreemptLowerPriority", 1), (None, 1)]
+)
+def test_a_pod_drives_nobody_away_if_its_class_says_never(policy: str | None, evicted: int):
+    cluster = Cluster(PREEMPT)
+    cluster.put(replace(priority_class("high", 1000), preemption_policy=policy))
+    cluster.put(node("n1", cpu="2"))
+    for item in gang("low", 2, min_member=1, on="n1", phase="Running"):
+        cluster.put(item)
+    cluster.settle()
+    cluster.put(pod_group("urgent", min_member=1, priority_class_name="high"))
+    cluster.put(pod("urgent-0", group="urgent", priority_class_name="high"))
+
+    cluster.settle()
+
+    assert len(cluster.evictions) == evicted
+    assert cluster.get("pod", "test", "urgent-0").spec.priority == 1000
+
+
+def test_a_pod_without_a_class_has_the_policy_of_the_default_class():
+    cluster = Cluster()
+    meek = priority_class("meek", 5)
+    cluster.put(replace(meek, global_default=True, preemption_policy="Never"))
+    cluster.put(pod("alone"))
+    cluster.put(pod("bold", preemption_policy="PreemptLowerPriority"))
+
+    specs = [cluster.get("pod", "test", name).spec for name in ("alone", "bold")]
+
+    assert [(spec.priority, spec.preemption_policy) for spec in specs] == [
+        (5, "Never"),
+        (5, "PreemptLowerPriority"),
+    ]
 
 
 def test_a_lone_pod_gets_its_group_and_is_placed():

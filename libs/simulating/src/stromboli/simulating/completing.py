@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from stromboli.api.core import Node, Pod, PriorityClass
+from stromboli.api.core import Node, Pod, PodSpec, PriorityClass
 from stromboli.api.kinds import kind_of
 from stromboli.api.meta import KubeObject
 from stromboli.api.scheduling import Queue, QueueState
@@ -30,6 +30,8 @@ _SYSTEM_CLASSES: Final[Mapping[str, int]] = {
     "system-node-critical": 2_000_001_000,
 }
 """They exist in every cluster."""
+_PREEMPTS: Final = "PreemptLowerPriority"
+"""What a class does that does not say otherwise."""
 
 
 def in_a_namespace(item: T) -> T:
@@ -58,8 +60,8 @@ def _pod(pod: Pod, store: Store, scheduler_name: str) -> Pod:
     spec = pod.spec
     if not spec.scheduler_name:
         spec = replace(spec, scheduler_name=scheduler_name)
-    if spec.priority is None:
-        spec = replace(spec, priority=_priority(spec.priority_class_name, store))
+    if spec.priority is None or spec.preemption_policy is None:
+        spec = _of_its_class(spec, store)
     if spec is not pod.spec:
         pod = replace(pod, spec=spec)
     if not pod.status.phase and spec.node_name:
@@ -69,15 +71,30 @@ def _pod(pod: Pod, store: Store, scheduler_name: str) -> Pod:
     return pod
 
 
-def _priority(name: str, store: Store) -> int | None:
+def _of_its_class(spec: PodSpec, store: Store) -> PodSpec:
+    """Whom it comes before, and whether it may drive them away, as its class says."""
+    value, policy = _priority(spec.priority_class_name, store)
+    return replace(
+        spec,
+        priority=value if spec.priority is None else spec.priority,
+        preemption_policy=policy if spec.preemption_policy is None else spec.preemption_policy,
+    )
+
+
+def _priority(name: str, store: Store) -> tuple[int | None, str]:
+    """What the class of that name stands for; without a name, the lowest of the defaults."""
     if name in _SYSTEM_CLASSES:
-        return _SYSTEM_CLASSES[name]
+        return _SYSTEM_CLASSES[name], _PREEMPTS
+    found: list[PriorityClass] = []
     if name:
         place: Place = ("priorityclass", "", name)
-        named = store.objects.get(place)
-        return named.value if isinstance(named, PriorityClass) else None
-    defaults = [one.value for one in store.of_kind("priorityclass") if one.global_default]
-    return max(defaults, default=None)
+        found += [one for one in (store.objects.get(place),) if one is not None]
+    else:
+        found += [one for one in store.of_kind("priorityclass") if one.global_default]
+    chosen = min(found, key=lambda one: one.value, default=None)
+    if chosen is None:
+        return None, _PREEMPTS
+    return chosen.value, chosen.preemption_policy or _PREEMPTS
 
 
 def _node(node: Node) -> Node:
