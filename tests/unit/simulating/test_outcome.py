@@ -153,3 +153,52 @@ def test_a_gang_that_lacks_its_pods_or_its_podgroup_says_so():
     }
     assert outcome["podgroups"]["default/low"]["reason"] == "GangIncomplete"
     assert "long ago" not in outcome["podgroups"]["default/low"]["message"]
+
+
+QUEUE = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: team}
+spec: {capability: {cpu: 4000m, memory: 2G}, guarantee: {resource: {cpu: 1000m, memory: 1536Mi}}}
+"""
+
+
+def test_amounts_are_exact_and_all_written_alike():
+    node = NODE.replace("memory: 4Gi", "memory: 4G, ephemeral-storage: 1000000001")
+    job = JOB % ("fits", "queue: team", 1)
+    cluster, _ = load(sources(node, QUEUE, job.replace("{cpu: 1}", "{cpu: 500m, memory: 1G}")))
+    run_until_idle(cluster)
+
+    queue = outcome_of(cluster)["queues"]["team"]
+
+    assert queue["allocated"] == {"cpu": "500m", "memory": "1G", "pods": "1"}
+    assert queue["capability"] == {"cpu": "4", "memory": "2G"}
+    assert queue["guarantee"] == {"cpu": "1", "memory": "1536Mi"}
+    assert queue["realCapability"] == {
+        "cpu": "2",
+        "memory": "2G",
+        "pods": "110",
+        "ephemeral-storage": "1000000001",
+    }
+
+
+def test_what_a_job_lacks_is_exact():
+    job = (JOB % ("big", "minAvailable: 1", 1)).replace("{cpu: 1}", "{memory: 5000000001}")
+    cluster, _ = load(sources(NODE, job))
+    run_until_idle(cluster)
+
+    (why,) = outcome_of(cluster)["explanations"].values()
+
+    assert why["shortBy"] == {"memory": str(5000000001 - 4 * 1024**3)}
+
+
+def test_a_queue_that_has_nothing_is_not_overused():
+    cluster, _ = load(sources(NODE, JOB % ("fits", "minAvailable: 2", 2)), PREEMPT)
+    run_until_idle(cluster)
+
+    queues = outcome_of(cluster)["queues"]
+    empty, _ = load(sources(NODE, QUEUE), PREEMPT)
+    run_until_idle(empty)
+
+    assert queues["default"]["overused"]
+    assert {queue["overused"] for queue in outcome_of(empty)["queues"].values()} == {False}

@@ -31,6 +31,7 @@ __all__ = [
     "added",
     "amount_text",
     "amounts_of",
+    "counts_bytes",
     "is_on_nodes",
     "larger",
     "limits_of",
@@ -62,6 +63,10 @@ def is_on_nodes(resource: str) -> bool:
     if resource in _PLAIN_NAMES or resource.startswith(_NODE_PREFIXES):
         return True
     return "/" in resource and not resource.startswith(("count/", "requests.", "limits."))
+
+
+def counts_bytes(resource: str) -> bool:
+    return resource in _BYTES or resource.startswith("hugepages-")
 
 
 def amounts_of(what: str, resources: Mapping[str, QuantityText]) -> Amounts:
@@ -114,7 +119,7 @@ def readable(amounts: Amounts) -> str:
 
 def amount_text(name: str, units: int) -> str:
     """One amount, for people: `4Gi`."""
-    if name in _BYTES or name.startswith("hugepages-"):
+    if counts_bytes(name):
         for power, suffix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
             if units >= 1 << power:
                 return f"{round(units / (1 << power), 2):g}{suffix}"

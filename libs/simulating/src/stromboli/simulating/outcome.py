@@ -4,7 +4,7 @@ binds         "namespace/pod": node, of every pod that the scheduler placed
 pipelined     "namespace/pod": node, of those that wait there for others to end
 evictions     "namespace/pod" of those that had to go
 podgroups     "namespace/name": phase, reason, message
-queues        name: state, weight, and whatever the plugins reckon with
+queues        name: state, weight, and whatever the plugins reckon with; amounts are exact
 explanations  "namespace/name" of every job that waits: why, and what would help
 """
 
@@ -19,21 +19,23 @@ from stromboli.api.timestamps import format_time
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Explanation
 from stromboli.scheduling.hierarchy import QueueTree
-from stromboli.scheduling.resources import Amounts, amount_text
 from stromboli.scheduling.status import condition_of
 from stromboli.simulating.absent import explanations_of
 from stromboli.simulating.cluster import Cluster
+from stromboli.simulating.exact_amounts import exact_text, exact_texts, rewritten
 
 __all__ = ["outcome_of"]
 
 _AMOUNTS: Final[Mapping[str, str]] = {
     "deserved": "deserved",
-    "capacity": "capability",
     "real_capacity": "realCapability",
     "request": "request",
     "inqueue": "inqueue",
 }
-"""Volcano's metrics of queues, and what the field in a Queue is called."""
+"""Volcano's metrics of queues, and what the field in a Queue is called.
+
+Its `capacity` is what the Queue says itself.
+"""
 _SETTLED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 _PLAIN: Final[Mapping[str, str]] = {"milli_cpu": "cpu", "memory_bytes": "memory"}
 _SCALAR: Final = "scalar_resources"
@@ -93,7 +95,7 @@ def _explanation(why: Explanation) -> dict[str, Any]:
     return {
         "code": why.code.value,
         "sentence": why.sentence,
-        "shortBy": _texts(why.short_by),
+        "shortBy": exact_texts(why.short_by),
         "ahead": list(why.ahead),
         "unblock": why.unblock.value,
         "since": _time(why.since),
@@ -113,12 +115,19 @@ def _queues(cluster: Cluster) -> dict[str, dict[str, Any]]:
             _note(queue, metric.removeprefix("queue_"), told.get("resource", ""), value)
     for name, amounts in _allocated(cluster.core).items():
         if name in found:
-            found[name]["allocated"] = _texts(tuple(sorted(amounts.items())))
+            found[name]["allocated"] = exact_texts(tuple(sorted(amounts.items())))
     for queue in found.values():
-        for what in _AMOUNTS.values():
-            if not queue.get(what, True):
-                del queue[what]
+        _tidy(queue)
     return found
+
+
+def _tidy(queue: dict[str, Any]) -> None:
+    for what in _AMOUNTS.values():
+        if not queue.get(what, True):
+            del queue[what]
+    if queue.get("overused") and not queue["allocated"]:
+        # For Volcano nothing is all of nothing, which is no answer to a person.
+        queue["overused"] = False
 
 
 def _allocated(core: SchedulerCore) -> dict[str, dict[str, int]]:
@@ -149,7 +158,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
     }
     for what, resources in amounts.items():
         if resources:
-            said[what] = {name: str(amount) for name, amount in sorted(resources.items())}
+            said[what] = rewritten(resources)
     return said
 
 
@@ -167,12 +176,8 @@ def _note(queue: dict[str, Any], metric: str, resource: str, value: float) -> No
             amounts: dict[str, str] = queue.setdefault(what, {})
             amounts.pop(name, None)
             if value and value < _MOST_UNITS:
-                amounts[name] = amount_text(name, int(value))
+                amounts[name] = exact_text(name, int(value))
             return
-
-
-def _texts(amounts: Amounts) -> dict[str, str]:
-    return {name: amount_text(name, units) for name, units in amounts}
 
 
 def _time(moment: float) -> str:

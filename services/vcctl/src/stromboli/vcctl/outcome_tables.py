@@ -12,6 +12,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
+from stromboli.api.errors import QuantityError
+from stromboli.api.resources import to_base_units
+from stromboli.scheduling.resources import readable
 from stromboli.vcctl.tables import MOST_LINES, count, paragraph, section, stdout, tell_rest
 
 __all__ = ["print_tables"]
@@ -111,7 +114,14 @@ def _queues(queues: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def _amounts(amounts: Mapping[str, str] | None) -> str:
     if not amounts:
         return "-"
-    return ", ".join(f"{amount} {name}" for name, amount in sorted(amounts.items()))
+    return ", ".join(_amount(name, text) for name, text in sorted(amounts.items()))
+
+
+def _amount(name: str, text: str) -> str:
+    try:
+        return readable(((name, to_base_units(name, text)),))
+    except QuantityError:
+        return f"{text} {name}"
 
 
 def _reasons(console: Console, explanations: Mapping[str, Any]) -> None:
