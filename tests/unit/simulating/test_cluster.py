@@ -1,6 +1,7 @@
 """The simulated cluster: real cores, objects in memory, time that moves when told to."""
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -216,6 +217,21 @@ def test_a_pod_that_comes_again_under_its_name_is_another_one():
     cluster.settle()
 
     assert cluster.get("pod", "default", "again-main-0").metadata.uid != before
+
+
+def test_a_jobs_made_up_uid_is_short_its_own_and_always_the_same():
+    def uid(name: str, *, again: bool = False) -> str:
+        cluster = Cluster()
+        cluster.put(job(name, 1))
+        if again:
+            cluster.delete("vcjob", "default", name)
+            cluster.put(job(name, 1))
+        return cluster.get("vcjob", "default", name).metadata.uid
+
+    uids = {uid("a"), uid("a"), uid("b"), uid("a", again=True)}
+
+    assert len(uids) == 3
+    assert all(re.fullmatch("0[0-9a-f]{7}", each) for each in uids)
 
 
 def test_with_a_job_goes_all_that_was_made_for_it():

@@ -5,6 +5,7 @@ import pytest
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.simulating.manifests import Source
 from stromboli.simulating.outcome import outcome_of
+from stromboli.simulating.particulars import Evicted, particulars_of
 from stromboli.simulating.simulate import load, run_cycles, run_until_idle
 
 NODE = (
@@ -73,7 +74,7 @@ def test_a_job_that_waits_is_explained():
     outcome = outcome_of(cluster)
 
     ((name, why),) = outcome["explanations"].items()
-    assert name == "default/big-default-big"
+    assert name == "default/big-0ae4aa65"
     assert why["code"] == "ExceedsMax"
     assert why["shortBy"] == {"cpu": "3"}
     assert why["ahead"] == []
@@ -148,7 +149,7 @@ def test_a_gang_that_lacks_its_pods_or_its_podgroup_says_so():
 
     told = {name: (why["code"], why["sentence"]) for name, why in outcome["explanations"].items()}
     assert told == {
-        "default/low": ("GangIncomplete", "0 of at least 1 pods exist and can still run"),
+        "default/low": ("GangIncomplete", "0 of at least 1 pod exist and can still run"),
         "default/none": ("GangIncomplete", "its PodGroup 'none' does not exist"),
     }
     assert outcome["podgroups"]["default/low"]["reason"] == "GangIncomplete"
@@ -202,3 +203,24 @@ def test_a_queue_that_has_nothing_is_not_overused():
 
     assert queues["default"]["overused"]
     assert {queue["overused"] for queue in outcome_of(empty)["queues"].values()} == {False}
+
+
+def test_people_hear_how_many_pods_wait_and_for_whom_others_went():
+    urgent = JOB % ("urgent", "minAvailable: 1\n  priorityClassName: high", 3)
+    cluster, _ = load(sources(NODE, CLASS, *LOW, urgent), PREEMPT)
+    run_cycles(cluster, 2)
+
+    told = particulars_of(cluster)
+
+    (claimant,) = outcome_of(cluster)["explanations"]
+    assert told.waiting == 3
+    assert list(told.evicted) == outcome_of(cluster)["evictions"]
+    assert set(told.evicted.values()) == {Evicted("n1", "preempt", claimant)}
+
+
+def test_a_pod_of_another_scheduler_is_none_that_waits():
+    other = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {schedulerName: other}\n"
+    cluster, _ = load(sources(NODE, other))
+    run_until_idle(cluster)
+
+    assert particulars_of(cluster).waiting == 0

@@ -1,5 +1,6 @@
 """Tables on a terminal: beside each other what fits, below its row what does not."""
 
+import re
 from io import StringIO
 
 import pytest
@@ -15,7 +16,8 @@ def shown(*rows: tuple[str, ...], width: int = 60, terminal: bool = True, below:
     text = StringIO()
     console = Console(file=text, width=width, force_terminal=terminal, color_system=None)
     section(console, "Title", COLUMNS, rows, "none", below=below)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+    assert not re.search(r" \n", text.getvalue()), "a line ends in blanks"
+    return text.getvalue().removesuffix("\n")
 
 
 def test_a_table_that_fits_has_its_columns_beside_each_other():
@@ -55,3 +57,12 @@ def test_into_a_pipe_goes_one_line_for_each_row():
     text = shown(("default/a", "Running", SENTENCE), width=200, terminal=False)
 
     assert text == f"\nTitle\nJob        Phase    Why\ndefault/a  Running  {SENTENCE}"
+
+
+def test_into_a_pipe_goes_no_row_that_is_too_long_to_be_read():
+    text = shown(("default/a", "Running", f"{SENTENCE} {SENTENCE}"), width=1000, terminal=False)
+
+    title, columns, row, *sentence = text.splitlines()[1:]
+    assert (title, columns, row) == ("Title", "Job        Phase", "default/a  Running")
+    assert " ".join(line.strip() for line in sentence) == f"{SENTENCE} {SENTENCE}"
+    assert max(map(len, sentence)) <= 120

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from rich.console import Console
 
+from stromboli.simulating.particulars import Evicted, Particulars
 from stromboli.testkit.scheduling_scenario import Scenario, files_of, read_scenarios
 from stromboli.vcctl.outcome_tables import print_tables
 
@@ -130,7 +131,9 @@ def test_nothing_that_speaks_to_an_api_server_is_loaded_for_a_simulation():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def printed(**parts: Any) -> str:
+def printed(
+    waiting: int = 0, evicted: dict[str, Evicted] | None = None, *, width: int = 100, **parts: Any
+) -> str:
     nothing: dict[str, Any] = {
         "binds": {},
         "pipelined": {},
@@ -140,7 +143,8 @@ def printed(**parts: Any) -> str:
         "explanations": {},
     }
     text = StringIO()
-    print_tables({**nothing, **parts}, Console(file=text, width=100))
+    particulars = Particulars(waiting, evicted or {})
+    print_tables({**nothing, **parts}, particulars, Console(file=text, width=width))
     return text.getvalue()
 
 
@@ -176,3 +180,53 @@ def test_why_a_job_waits_is_told_in_lines_of_its_own():
 
     assert "default/job: ClusterFull\n    it needs [3] of everything\n" in text
     assert "    goes on when running pods end\n    ahead of it: default/a, default/b\n" in text
+
+
+def test_the_first_line_counts_all_pods_that_wait():
+    assert printed(3).startswith("0 pods placed; 3 pods waiting; 0 pods evicted")
+    assert "; 3 pods waiting (1 of them for pods that are ending);" in printed(
+        3, pipelined={"default/a": "n1"}
+    )
+    assert "; 1 pod waiting (all of them for pods that are ending);" in printed(
+        1, pipelined={"default/a": "n1"}
+    )
+
+
+def test_of_the_evicted_is_told_where_they_were_and_for_whom_they_went():
+    one = Evicted("n1", "preempt", "default/urgent")
+
+    assert "default/a  n1    preempt  default/urgent\n" in printed(evicted={"default/a": one})
+    assert "default/a  -     -   -\n" in printed(evicted={"default/a": Evicted()})
+
+
+def test_many_evicted_pods_share_a_line():
+    evicted = {
+        f"default/low-{n}": Evicted(f"n{n % 2}", "reclaim", f"default/j{n % 5}") for n in range(40)
+    }
+
+    (line,) = (line for line in printed(evicted=evicted).splitlines() if "low-*" in line)
+
+    assert line.split("  ") == [
+        *("default/low-* (40 pods)", "20 on n0, 20 on n1", "reclaim"),
+        "default/j0, default/j1, default/j2 and 2 more",
+    ]
+
+
+def test_a_podgroup_is_shown_with_the_code_of_its_explanation():
+    why = {"code": "Misconfigured", "sentence": "", "unblock": "", "ahead": []}
+    why |= {"since": "", "lastEvaluated": ""}
+    group = {"phase": "Pending", "reason": "NotEnoughResources"}
+
+    text = printed(podgroups={"default/a": group}, explanations={"default/a": why})
+
+    assert "default/a  Pending  Misconfigured\n" in text
+    assert "NotEnoughResources" not in text
+
+
+def test_amounts_are_rounded_for_people_and_one_pod_is_no_pods():
+    amounts = {"cpu": "500m", "memory": "1G", "pods": "1"}
+    queue = {"state": "Open", "weight": 1, "allocated": amounts, "capability": {"cpu": "much"}}
+
+    text = printed(queues={"default": queue})
+
+    assert "500m cpu, 953.67Mi memory, 1 pod  -         much cpu\n" in text

@@ -24,8 +24,10 @@ from stromboli.scheduling.jobs import Job
 from stromboli.scheduling.pods import Task
 from stromboli.scheduling.status import status_patch
 
-__all__ = ["Asking", "told"]
+__all__ = ["POD_EVICTED", "Asking", "told", "told_evicted"]
 
+POD_EVICTED: Final = "pod.evicted"
+"""In the story of a job: one of its pods had to go."""
 _NO_GATES: Final = b'{"spec":{"schedulingGates":null}}'
 
 
@@ -119,3 +121,9 @@ def told(
         why=why,
         detail=dict(detail),
     )
+
+
+def told_evicted(job: Job, task: Task, now: float, *, action: str, whom: str) -> HistoryRecorded:
+    """That a pod of the job had to go, from where, by which action and for whom."""
+    detail = (("action", action), ("node", task.node), ("pod", task.name), ("for", whom))
+    return told(job, POD_EVICTED, f"{task.name} makes room for {whom}", now, detail)

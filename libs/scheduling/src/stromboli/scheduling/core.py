@@ -28,7 +28,7 @@ from stromboli.contracts.stimuli import (
 from stromboli.scheduling.actions.registry import action
 from stromboli.scheduling.alike import Alike
 from stromboli.scheduling.answers import Answers
-from stromboli.scheduling.asking import Asking, told
+from stromboli.scheduling.asking import Asking, told, told_evicted
 from stromboli.scheduling.attention import Attention
 from stromboli.scheduling.backoff import Backoff
 from stromboli.scheduling.cluster import FOR_PLUGINS, Changes, Cluster
@@ -461,9 +461,8 @@ class SchedulerCore:
         for eviction in claim.evictions:
             said += self._evict(eviction, now)
             whom = "/".join(claim.contender.key) if claim.contender else "itself"
-            why = f"{eviction.task.name} makes room for {whom}"
-            detail = (("action", eviction.action), ("node", eviction.task.node))
-            said.append(told(eviction.contender.job, "pod.evicted", why, now, detail))
+            job, task = eviction.contender.job, eviction.task
+            said.append(told_evicted(job, task, now, action=eviction.action, whom=whom))
         facts = self.cluster.nodes.facts
         nominated = {
             task.uid: facts[slot].name

@@ -129,7 +129,8 @@ def not_complete(contender: Contender) -> Explanation:
         if contender.valid(role) < number
     ]
     if have < least:
-        sentence = f"{have} of at least {least} pods exist and can still run"
+        plural = "pod" if least == 1 else "pods"
+        sentence = f"{have} of at least {least} {plural} exist and can still run"
     elif missing:
         sentence = f"not enough pods of each task: {', '.join(missing)}"
     else:

@@ -50,6 +50,7 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 NOTHING: Final[Amounts] = ()
+_ONE_POD: Final = (PODS, 1)
 
 _MOST_UNITS: Final = 2**53
 """8 PiB in one object: more is a slip of the pen, and sums of it would not fit in int64."""
@@ -113,8 +114,11 @@ def times(amounts: Amounts, count: int) -> Amounts:
 
 @lru_cache(maxsize=1 << 12)
 def readable(amounts: Amounts) -> str:
-    """For people: `2 cpu, 4Gi memory`."""
-    return ", ".join(f"{amount_text(name, units)} {name}" for name, units in amounts)
+    """For people: `2 cpu, 4Gi memory, 1 pod`."""
+    return ", ".join(
+        "1 pod" if (name, units) == _ONE_POD else f"{amount_text(name, units)} {name}"
+        for name, units in amounts
+    )
 
 
 def amount_text(name: str, units: int) -> str:

@@ -31,7 +31,8 @@ def _absent(cluster: Cluster) -> Iterator[tuple[JobKey, Explanation]]:
             yield key, _incomplete(sentence, cluster.now, cluster.now)
         elif not job.tasks and group is not None and group.status.phase not in _SETTLED:
             least = group.spec.min_member
-            sentence = f"0 of at least {least} pods exist and can still run"
+            plural = "pod" if least == 1 else "pods"
+            sentence = f"0 of at least {least} {plural} exist and can still run"
             yield key, _incomplete(sentence, _created(group, cluster.now), cluster.now)
 
 

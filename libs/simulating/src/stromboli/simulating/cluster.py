@@ -47,6 +47,8 @@ class Cluster:
     ) -> None:
         conf = conf or SchedulingConf()
         names = conf.scheduler_names
+        self.scheduler_names = frozenset(names)
+        """Whose pods are ours."""
         self._scheduler_name = names[0]
         self._store = Store(start)
         self._admission = Admission(self._store, names)
@@ -54,7 +56,7 @@ class Cluster:
         self._kubelets = Kubelets(self._store, runs_for)
         self.core = SchedulerCore(conf)
         controllers = LifecycleCore(
-            controllers=made(CONTROLLERS, Options(scheduler_names=frozenset(names))),
+            controllers=made(CONTROLLERS, Options(scheduler_names=self.scheduler_names)),
             safety_every_s=math.inf,
         )
         self._controllers = Hosted(

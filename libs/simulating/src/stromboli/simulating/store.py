@@ -6,8 +6,10 @@ API server gives to every object (uid, creation time, generation) it is given he
 same for the same story: ties between objects then fall to their names.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
@@ -33,6 +35,11 @@ START: Final = 1_893_499_200.0
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _ORDER: Final = {kind.token: number for number, kind in enumerate(KINDS)}
+_NAMESAKES: Final = frozenset({"vcjob"})
+"""Others are named after their uid, so it has to be short: a PodGroup is called `train-0c4f8e21`.
+
+It begins with a zero, so that of `a` and `a-b` the shorter name comes first with its PodGroup too.
+"""
 _Owner: TypeAlias = tuple[str, str, str]
 """Kind, name and uid, as an owner reference spells them."""
 
@@ -55,6 +62,7 @@ class Store:
         self._inboxes: list[tuple[frozenset[str] | None, Inbox]] = []
         self._births: dict[Place, int] = {}
         self._owned: dict[_Owner, dict[Place, None]] = {}
+        self._short_uids: set[str] = set()
 
     @property
     def moment(self) -> str:
@@ -123,13 +131,24 @@ class Store:
         kind, namespace, name = place
         births = self._births[place] = self._births.get(place, 0) + 1
         uid = f"{namespace}-{name}" if by_token(kind).namespaced else name
+        uid = uid if births == 1 else f"{uid}-{births}"
+        if kind in _NAMESAKES and not metadata.uid:
+            uid = self._short(uid)
         return replace(
             metadata,
             namespace=namespace,
-            uid=metadata.uid or (uid if births == 1 else f"{uid}-{births}"),
+            uid=metadata.uid or uid,
             creation_timestamp=metadata.creation_timestamp or self.moment,
             generation=metadata.generation or 1,
         )
+
+    def _short(self, text: str) -> str:
+        """Like the beginning of a real uid, and nobody else's."""
+        tries = (f"{text}{'+' * number}" for number in count())
+        digests = (hashlib.sha256(each.encode()).hexdigest() for each in tries)
+        found = next(uid for each in digests if (uid := f"0{each[:7]}") not in self._short_uids)
+        self._short_uids.add(found)
+        return found
 
     def _tell(self, place: Place, *, before: Any, after: Any) -> None:
         self._version += 1

@@ -15,6 +15,7 @@ from rich.text import Text
 from stromboli.api.errors import QuantityError
 from stromboli.api.resources import to_base_units
 from stromboli.scheduling.resources import readable
+from stromboli.simulating.particulars import Evicted, Particulars
 from stromboli.vcctl.tables import MOST_LINES, count, paragraph, section, stdout, tell_rest
 
 __all__ = ["print_tables"]
@@ -24,18 +25,23 @@ _MOST_NAMES: Final = 3
 _NUMBER: Final = re.compile(r"-(\d+)$")
 
 
-def print_tables(outcome: Mapping[str, Any], console: Console | None = None) -> None:
+def print_tables(
+    outcome: Mapping[str, Any], particulars: Particulars, console: Console | None = None
+) -> None:
     console = console or stdout()
-    console.print(Text(_summary(outcome), style="bold"))
+    console.print(Text(_summary(outcome, particulars), style="bold"))
     section(console, "Placed", ("Pods", "Nodes"), _placed(outcome["binds"]), "no pod")
     section(
         *(console, "Waiting for pods that are ending", ("Pods", "Nodes")),
         *(_placed(outcome["pipelined"]), "no pod"),
     )
-    section(console, "Evicted", ("Pods",), _evicted(outcome["evictions"]), "no pod")
+    section(
+        *(console, "Evicted", ("Pods", "Node", "By", "For")),
+        *(_evicted(particulars.evicted), "no pod"),
+    )
     section(
         *(console, "PodGroups", ("PodGroup", "Phase", "Reason")),
-        *(_groups(outcome["podgroups"]), "none"),
+        *(_groups(outcome["podgroups"], outcome["explanations"]), "none"),
     )
     section(
         *(console, "Queues", ("Queue", "State", "Weight", "Share", *_QUEUE_AMOUNTS)),
@@ -45,13 +51,15 @@ def print_tables(outcome: Mapping[str, Any], console: Console | None = None) -> 
     _reasons(console, outcome["explanations"])
 
 
-def _summary(outcome: Mapping[str, Any]) -> str:
+def _summary(outcome: Mapping[str, Any], particulars: Particulars) -> str:
     groups: Mapping[str, Any] = outcome["podgroups"]
     phases = Counter(group["phase"] for group in groups.values())
     told = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
+    heirs = len(outcome["pipelined"])
+    ending = f"{'all' if heirs == particulars.waiting else heirs} of them for pods that are ending"
     parts = [
         f"{count(len(outcome['binds']), 'pod')} placed",
-        f"{count(len(outcome['pipelined']), 'pod')} waiting for room",
+        f"{count(particulars.waiting, 'pod')} waiting" + (f" ({ending})" if heirs else ""),
         f"{count(len(outcome['evictions']), 'pod')} evicted",
         f"{count(len(groups), 'PodGroup')}" + (f": {told}" if told else ""),
     ]
@@ -64,10 +72,19 @@ def _placed(places: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, _nodes(places[pod] for pod in pods)) for name, pods in _alike(places)]
 
 
-def _evicted(pods: Sequence[str]) -> list[tuple[str]]:
-    if len(pods) <= MOST_LINES:
-        return [(pod,) for pod in pods]
-    return [(name,) for name, _ in _alike(pods)]
+def _evicted(evicted: Mapping[str, Evicted]) -> list[tuple[str, ...]]:
+    """Who had to go, from where, by which action, and for which job."""
+    if len(evicted) <= MOST_LINES:
+        return [(pod, *map(_said, one)) for pod, one in evicted.items()]
+    rows: list[tuple[str, ...]] = []
+    for name, pods in _alike(evicted):
+        nodes, *others = zip(*(evicted[pod] for pod in pods), strict=True)
+        rows.append((name, _nodes(nodes), *(_first(list(dict.fromkeys(each))) for each in others)))
+    return rows
+
+
+def _said(text: str) -> str:
+    return text or "-"
 
 
 def _alike(pods: Iterable[str]) -> list[tuple[str, list[str]]]:
@@ -89,9 +106,14 @@ def _nodes(nodes: Iterable[str]) -> str:
     return ", ".join([*shown[:_MOST_NODES], *more])
 
 
-def _groups(groups: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Those that do not run come first."""
-    rows = [(name, group["phase"], group["reason"]) for name, group in groups.items()]
+def _groups(
+    groups: Mapping[str, Any], explanations: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """Those that do not run come first, with the word under which it is explained why."""
+    codes = {name: why["code"] for name, why in explanations.items()}
+    rows = [
+        (name, group["phase"], codes.get(name, group["reason"])) for name, group in groups.items()
+    ]
     return sorted(rows, key=lambda row: (row[1] in ("Running", "Completed"), row[0]))
 
 

@@ -19,6 +19,7 @@ from stromboli.simulating.conf_text import conf_from
 from stromboli.simulating.kubelet import RunsFor, run_seconds
 from stromboli.simulating.manifests import Source, read_manifests
 from stromboli.simulating.outcome import outcome_of
+from stromboli.simulating.particulars import particulars_of
 from stromboli.simulating.plotting import check_format
 from stromboli.simulating.simulate import cluster_of, run_cycles, run_until_idle
 from stromboli.vcctl.errors import UnusableFile
@@ -49,7 +50,7 @@ def run(options: Namespace) -> None:
     else:
         run_cycles(cluster, options.cycles)
     outcome = outcome_of(cluster)
-    _show(outcome, options.output, lambda: print_tables(outcome))
+    _show(outcome, options.output, lambda: print_tables(outcome, particulars_of(cluster)))
 
 
 def _run_trace(options: Namespace, conf: SchedulingConf | None) -> None:

@@ -1,8 +1,8 @@
 """Tables for people, with rich: they line up, and say so when they are empty.
 
 On a terminal there are colours and lines fit its width: where a table does not, its last columns
-stand below each row. Into a file or a pipe goes plain text, one row per line. After some lines
-the rest is only counted.
+stand below each row. Into a file or a pipe goes plain text, one row per line, unless that would
+be too long to be read. No line ends in blanks. After some lines the rest is only counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,9 @@ __all__ = ["MOST_LINES", "count", "paragraph", "section", "stdout", "tell_rest",
 
 MOST_LINES: Final = 24
 _PLAIN_WIDTH: Final = 1_000
-"""Of a line that nobody looks at on a terminal: nothing is broken."""
+"""Of a line that nobody looks at on a terminal: it is not broken."""
+_PLAIN_TABLE: Final = 120
+"""Of a table there: a row that is longer can not be read as one."""
 _GAP: Final = 2
 """Between two columns."""
 _NOTHING: Final = frozenset({"", "-"})
@@ -70,11 +72,16 @@ def section(
         return
     console.print(Text(title, style="bold"))
     shown = rows[:MOST_LINES]
-    if not console.is_terminal or _total(_widths(columns, shown)) <= console.width:
+    if _total(_widths(columns, shown)) <= _room(console):
         _table(console, columns, shown)
     else:
         _stacked(console, columns, shown, len(columns) - below)
     tell_rest(console, len(rows), "line")
+
+
+def _room(console: Console) -> int:
+    """How wide a table may be."""
+    return console.width if console.is_terminal else min(console.width, _PLAIN_TABLE)
 
 
 def _table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -91,19 +98,20 @@ def _stacked(
     console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], beside: int
 ) -> None:
     """At most so many columns are beside each other."""
-    widths = _widths(columns, rows)
-    while beside > 1 and _total(widths[:beside]) > console.width:
+    widths, room = _widths(columns, rows), _room(console)
+    while beside > 1 and _total(widths[:beside]) > room:
         beside -= 1
     widths = widths[: max(beside, 1)]
     beside = len(widths)
     console.print(_line(columns[:beside], widths, style="bold"), overflow="fold")
-    console.print("─" * min(_total(widths), console.width))
+    if console.is_terminal:
+        console.print("─" * min(_total(widths), room))
     for row in rows:
         console.print(_line(row[:beside], widths), overflow="fold")
         for column, text in zip(columns[beside:], row[beside:], strict=True):
             if text not in _NOTHING:
                 several = len(columns) - beside > 1
-                paragraph(console, f"{column.lower()}: {text}" if several else text)
+                paragraph(console, f"{column.lower()}: {text}" if several else text, room)
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
@@ -122,9 +130,9 @@ def _line(cells: Sequence[str], widths: Sequence[int], style: str = "") -> Text:
     return line
 
 
-def paragraph(console: Console, text: str) -> None:
-    """A line, or several, below something and set in."""
-    _show(console, Padding(Text(text), (0, 0, 0, 4)))
+def paragraph(console: Console, text: str, width: int | None = None) -> None:
+    """A line, or several, below something and set in; as wide as there is room."""
+    _show(console, Padding(Text(text), (0, 0, 0, 4)), width)
 
 
 def tell_rest(console: Console, number: int, noun: str) -> None:
@@ -134,14 +142,13 @@ def tell_rest(console: Console, number: int, noun: str) -> None:
         console.print(Text(f"… and {count(left, noun)} more: -o json shows all", style="dim"))
 
 
-def _show(console: Console, shown: RenderableType) -> None:
-    if console.is_terminal:
-        console.print(shown)
-        return
-    with console.capture() as captured:
-        console.print(shown)
-    # Rich fills every line up; nobody wants to find that in a file.
-    console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+def _show(console: Console, shown: RenderableType, width: int | None = None) -> None:
+    """Rich fills every line up with blanks; nobody wants to find those in a file, or copy them."""
+    options = console.options if width is None else console.options.update_width(width)
+    for segments in console.render_lines(shown, options, pad=False):
+        line = Text.assemble(*((each.text, each.style or "") for each in segments), end="\n")
+        line.rstrip()
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
 def _cell(text: str) -> Text:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from stromboli.simulating.trace_report import Figures, Waits
 from stromboli.vcctl.printing import human_duration
-from stromboli.vcctl.tables import section, stdout
+from stromboli.vcctl.tables import count, section, stdout
 
 __all__ = ["print_figures"]
 
@@ -43,7 +43,8 @@ def print_figures(figures: Figures) -> None:
 
 def _summary(figures: Figures) -> str:
     jobs = figures.jobs
-    parts = [f"{jobs.submitted} jobs on {figures.nodes} nodes: {jobs.completed} completed"]
+    jobs_on_nodes = f"{count(jobs.submitted, 'job')} on {count(figures.nodes, 'node')}"
+    parts = [f"{jobs_on_nodes}: {jobs.completed} completed"]
     if jobs.ended_otherwise:
         parts.append(f"{jobs.ended_otherwise} ended otherwise")
     if jobs.unfinished:
@@ -111,7 +112,7 @@ def _lines(figures: Figures) -> Iterator[str]:
         )
     if evictions.pods:
         yield (
-            f"Evictions: {evictions.pods} pods of {evictions.jobs} jobs; "
+            f"Evictions: {count(evictions.pods, 'pod')} of {count(evictions.jobs, 'job')}; "
             f"{_pod_time(evictions.wasted_pod_seconds)} of work to be done again"
         )
     else:
@@ -120,7 +121,7 @@ def _lines(figures: Figures) -> Iterator[str]:
         "Held by jobs below their minimum: "
         f"{_pod_time(vain.before_start)} before they started, "
         f"{_pod_time(vain.after_eviction)} after they lost pods"
-        + (f"; {vain.pods_at_end} pods at the end" if vain.pods_at_end else "")
+        + (f"; {count(vain.pods_at_end, 'pod')} at the end" if vain.pods_at_end else "")
     )
 
 
