@@ -33,8 +33,11 @@ def good_runs(simulation: Simulation) -> bool:
 @pytest.mark.parametrize(
     ("bad", "place", "said"),
     [
-        (node("n2", cpu="-1"), ("node", "", "n2"), "cpu is '-1', expected 0 to 8Pi"),
+        (node("n2", cpu="-1"), ("node", "", "n2"), "cpu is '-1', expected 0 or more"),
         (node("n2", memory="1Zi"), ("node", "", "n2"), "memory"),
+        (node("n2", cpu="1000E"), ("node", "", "n2"), "cpu is '1000E', expected at most 9T"),
+        (node("n2", memory="9Pi"), ("node", "", "n2"), "memory is '9Pi', expected at most 8Pi"),
+        (node("n2", pods="9E"), ("node", "", "n2"), "pods is '9E', expected at most 9P"),
         (pod("p", group="good", cpu="-2"), ("pod", "test", "p"), "cpu is '-2'"),
         (pod("p", group="good", cpu="lots"), ("pod", "test", "p"), "cpu"),
     ],

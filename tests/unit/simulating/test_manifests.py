@@ -148,8 +148,19 @@ def test_queues_that_admission_would_refuse_are_there_all_the_same():
 
     assert {("queue", "", "a"), ("queue", "", "b")} <= cluster.objects.keys()
     (warning,) = warnings
-    assert warning.startswith("q.yaml:1: document 1: Queue a is refused: failed to get parent")
-    assert warning.endswith("; it is there all the same")
+    assert warning == (
+        "q.yaml:1: document 1: the parents of Queue a go round in a circle: a → b → a; "
+        "all are there all the same"
+    )
+
+
+def test_only_those_in_a_circle_of_queues_are_named_and_who_is_below_comes_after():
+    circle = [QUEUE % ("a", "{parent: b}"), QUEUE % ("b", "{parent: a}")]
+
+    found = read("---\n".join((QUEUE % ("below", "{parent: b}"), *circle)))
+
+    assert names(found) == ["b", "a", "below"]
+    assert found.circling == {("queue", "", "a"), ("queue", "", "b")}
 
 
 def test_a_job_that_admission_refuses_is_told_with_its_place():
@@ -279,7 +290,7 @@ def test_what_can_not_be_reckoned_with_is_set_aside_and_the_others_go_on():
     run_until_idle(cluster)
 
     assert warnings == [
-        "all.yaml:6: document 2: node n2 is set aside: cpu is '-4', expected 0 to 8Pi"
+        "all.yaml:6: document 2: node n2 is set aside: cpu is '-4', expected 0 or more"
     ]
     assert cluster.binds == {("default", "p"): "n1"}
 
@@ -307,3 +318,64 @@ def test_everything_that_is_wrong_with_a_configuration_is_a_line():
         "  the action 'allocates' is not known",
         "  the plugin 'gnag' is not known",
     ]
+
+
+PG = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: pg}\nspec: %s\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p%s}\nspec: {%s}\n"
+SILENT = "{priorityClassName: system-node-critical}"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (
+            POD % ("", "containers: [{name: c, resources: {requests: {cpu: '-1'}}}]"),
+            "Pod default/p is set aside: cpu is '-1', expected 0 or more",
+        ),
+        (
+            (
+                "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\n"
+                "metadata: {name: h, uid: h}\nspec: {tier: 1, members: "
+                "[{type: HyperNode, selector: {exactMatch: {name: h}}}]}\n"
+            ),
+            "HyperNode h is set aside: its member h has tier 1, expected less than its own 1",
+        ),
+        (
+            PG % '{minResources: {cpu: "-1"}}',
+            "podgroup default/pg is set aside: cpu is '-1', expected 0 or more",
+        ),
+        (
+            PG % "{priorityClassName: gold}",
+            "PodGroup default/pg: there is no PriorityClass 'gold', so it counts as without one",
+        ),
+        (
+            (JOB % 1).replace("spec:", "spec:\n  priorityClassName: gold", 1),
+            "Job default/bad: there is no PriorityClass 'gold', so it counts as without one",
+        ),
+        (
+            POD % ("", "priorityClassName: gold"),
+            "Pod default/p: there is no PriorityClass 'gold', so it counts as without one",
+        ),
+        (
+            POD % (", annotations: {scheduling.volcano.sh/group-name: pg}", ""),
+            (
+                "Pod default/p names its PodGroup by scheduling.volcano.sh/group-name, which is "
+                "not read here: without scheduling.k8s.io/group-name it gets a PodGroup of its own"
+            ),
+        ),
+    ],
+)
+def test_what_is_rarely_meant_is_a_warning_that_names_the_object(manifest: str, words: str):
+    assert warnings_of(manifest)[-1] == f"file1.yaml:1: document 1: {words}"
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        PG % SILENT,
+        POD % ("", "priorityClassName: gold, priority: 7"),
+        POD % (", annotations: {scheduling.volcano.sh/group-name: pg}", "schedulerName: other"),
+    ],
+)
+def test_what_may_well_be_meant_is_no_warning(manifest: str):
+    assert warnings_of(manifest) == []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stromboli.api.errors import QuantityError
 from stromboli.api.fieldtypes import QuantityText
-from stromboli.api.resources import from_base_units, to_base_units
+from stromboli.api.resources import counts_in_thousandths, from_base_units, to_base_units
 from stromboli.scheduling.errors import BadFact
 
 __all__ = [
@@ -85,11 +85,20 @@ def limits_of(what: str, resources: Mapping[str, QuantityText]) -> Amounts:
             units = to_base_units(name, quantity)
         except QuantityError as fault:
             raise BadFact(what, f"{name}: {fault}") from fault
-        if not 0 <= units <= _MOST_UNITS:
-            raise BadFact(what, f"{name} is {quantity!r}, expected 0 to 8Pi")
+        if units < 0:
+            raise BadFact(what, f"{name} is {quantity!r}, expected 0 or more")
+        if units > _MOST_UNITS:
+            raise BadFact(what, f"{name} is {quantity!r}, expected at most {_most(name)}")
         found.append((name, units))
     found.sort()
     return tuple(found)
+
+
+def _most(name: str) -> str:
+    """Of a resource in one object, in round numbers."""
+    if counts_bytes(name):
+        return "8Pi"
+    return "9T" if counts_in_thousandths(name) else "9P"
 
 
 def added(parts: Iterable[Amounts]) -> Amounts:

@@ -17,7 +17,7 @@ from stromboli.api.scheduling import Queue, QueueState
 from stromboli.simulating.kubelet import running_status
 from stromboli.simulating.store import Place, Store
 
-__all__ = ["completed", "in_a_namespace"]
+__all__ = ["completed", "in_a_namespace", "is_class"]
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -39,6 +39,11 @@ def in_a_namespace(item: T) -> T:
     if kind_of(item).namespaced and not item.metadata.namespace:
         return replace(item, metadata=replace(item.metadata, namespace=_DEFAULT_NAMESPACE))
     return item
+
+
+def is_class(name: str, objects: Mapping[Place, Any]) -> bool:
+    """Whether there is a priority class of that name."""
+    return name in _SYSTEM_CLASSES or ("priorityclass", "", name) in objects
 
 
 def completed(item: T, store: Store, scheduler_name: str) -> T:

@@ -19,6 +19,7 @@ from stromboli.api.wire import read_object
 from stromboli.simulating.completing import in_a_namespace
 from stromboli.simulating.crd_rules import remarks
 from stromboli.simulating.errors import BadInput
+from stromboli.simulating.queue_order import parents_first
 from stromboli.simulating.store import START, Place, place_of
 from stromboli.simulating.yaml_text import documents
 
@@ -39,7 +40,6 @@ _BEFORE_OTHERS: Final = (
 _FIRST: Final = {token: number for number, token in enumerate(_BEFORE_OTHERS)}
 _QUESTIONS: Final = frozenset({"vcjob", "vccronjob", "jobflow", "jobtemplate"})
 _LIST: Final = "List"
-_ROOT: Final = "root"
 
 
 class Source(NamedTuple):
@@ -62,6 +62,8 @@ class Manifests:
 
     given: list[Given] = field(default_factory=list[Given])
     warnings: list[str] = field(default_factory=list[str])
+    circling: set[Place] = field(default_factory=set[Place])
+    """Queues that are above themselves; there is a warning of them already."""
 
     @property
     def latest(self) -> float:
@@ -86,10 +88,7 @@ def read_manifests(sources: Iterable[Source]) -> Manifests:
         if is_empty:
             found.warnings.append(f"{source.name}: there is nothing in it")
     found.given.sort(key=lambda one: _rank(one.item))
-    queues = [one for one in found.given if isinstance(one.item, Queue)]
-    if queues:
-        at = found.given.index(queues[0])
-        found.given[at : at + len(queues)] = _parents_first(queues)
+    _sort_queues(found)
     return found
 
 
@@ -165,22 +164,20 @@ def _rank(item: KubeObject) -> int:
     return _FIRST.get(kind_of(item).token, len(_FIRST))
 
 
-def _parents_first(queues: list[Given]) -> list[Given]:
-    """A queue after its parent; those whose parents form a circle come last, as they stand."""
-    waiting = {one.item.metadata.name: one for one in queues}
-    ordered: list[Given] = []
-    while waiting:
-        free = [name for name, one in waiting.items() if _parent(one.item) not in waiting]
-        if not free:
-            return [*ordered, *waiting.values()]
-        ordered += [waiting.pop(name) for name in free]
-    return ordered
-
-
-def _parent(queue: KubeObject) -> str:
-    if not isinstance(queue, Queue):
-        return ""
-    return "" if queue.metadata.name == _ROOT else queue.spec.parent or _ROOT
+def _sort_queues(found: Manifests) -> None:
+    """A queue after its parent, in the place where queues come."""
+    order = parents_first(one.item for one in found.given if isinstance(one.item, Queue))
+    queues = {one.item.metadata.name: one for one in found.given if isinstance(one.item, Queue)}
+    if not queues:
+        return
+    at = found.given.index(next(iter(queues.values())))
+    found.given[at : at + len(queues)] = [queues[name] for name in order.names]
+    for circle in order.circles:
+        if len(circle) > 1:
+            way = " → ".join((*circle, circle[0]))
+            said = f"the parents of Queue {circle[0]} go round in a circle: {way}"
+            found.warnings.append(f"{queues[circle[0]].where}: {said}; all are there all the same")
+            found.circling |= {place_of(queues[name].item) for name in circle}
 
 
 def _moments(one: Given) -> Iterator[float]:

@@ -3,13 +3,12 @@
 `vcctl simulate` and the scenarios of the tests go this way.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from stromboli.api.core import BatchJob, DaemonSet, ReplicaSet, StatefulSet
-from stromboli.api.kinds import kind_of
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.errors import BadConfiguration
 from stromboli.simulating.cluster import Cluster
+from stromboli.simulating.doubts import doubts_about
 from stromboli.simulating.errors import BadInput, NeverSettles, RefusedObject, listed
 from stromboli.simulating.kubelet import RunsFor, run_seconds
 from stromboli.simulating.manifests import Manifests, Source, is_asked_about, read_manifests
@@ -49,27 +48,11 @@ def cluster_of(
         except RefusedObject as no:
             if is_asked_about(item):
                 raise BadInput(where, str(no)) from no
-            manifests.warnings.append(f"{where}: {no}; it is there all the same")
+            if place_of(item) not in manifests.circling:
+                manifests.warnings.append(f"{where}: {no}; it is there all the same")
             cluster.put(item, whatever=True)
-    unusable = cluster.unusable()
-    manifests.warnings += [
-        f"{where}: {unusable[place_of(item)].removeprefix(f'{namespace}/{name}: ')}"
-        for where, item in manifests.given
-        for _, namespace, name in (place_of(item),)
-        if place_of(item) in unusable
-    ]
-    manifests.warnings += _without_pods(manifests)
+    manifests.warnings += doubts_about(manifests.given, cluster)
     return cluster
-
-
-def _without_pods(manifests: Manifests) -> Iterator[str]:
-    """Workloads that people wrote, of which the controllers of Kubernetes would make pods."""
-    for where, item in manifests.given:
-        if isinstance(item, ReplicaSet | StatefulSet | DaemonSet | BatchJob):
-            metadata = item.metadata
-            if not metadata.uid:
-                name = f"{kind_of(item).kind} {metadata.namespace}/{metadata.name}"
-                yield f"{where}: the pods of {name} are made by nobody here: give them as Pods"
 
 
 def run_cycles(cluster: Cluster, cycles: int) -> None:
