@@ -2,9 +2,11 @@
 
 import importlib.util
 import re
+from pathlib import Path
 
 import pytest
 
+from stromboli.scheduling.conf_file import read_conf
 from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.figures import figures_of
 from stromboli.simulating.manifests import Source
@@ -28,8 +30,14 @@ jobs: [{name: never, count: 5, duration: 1, requests: {cpu: 9}}]
 """
 
 
-def run_of(text: str) -> Run:
-    cluster = Cluster(runs_for=lambda _: None)
+EXAMPLES = Path(__file__).parents[3] / "examples" / "traces"
+RIVALS = (EXAMPLES / "gang-deadlock.yaml").read_text()
+WITHOUT_GANG = (EXAMPLES / "without-gang.conf").read_text()
+DEAD = " \N{EN DASH} deadlock: 5 jobs hold 12 pods on nodes"
+
+
+def run_of(text: str, conf: str = "") -> Run:
+    cluster = Cluster(read_conf(conf) if conf else None, runs_for=lambda _: None)
     trace = read_traces([Source("trace.yaml", text)], cluster.objects.values())
     return run_trace(trace, cluster)
 
@@ -69,6 +77,17 @@ def test_it_names_the_queues_the_axes_and_who_never_started(run: Run):
         "virtual time since the first job (minutes)",
     ):
         assert words in drawn
+
+
+@pytest.mark.parametrize(("conf", "title"), [(WITHOUT_GANG, DEAD), ("", "")])
+def test_a_deadlock_stands_in_the_title(conf: str, title: str):
+    import matplotlib as mpl
+
+    run = run_of(RIVALS, conf)
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        drawn = picture(run, figures_of(run), file_name="a.svg", title="rivals").decode()
+
+    assert f">rivals{title}<" in drawn
 
 
 @pytest.mark.parametrize("text", [TRACE, HOPELESS])

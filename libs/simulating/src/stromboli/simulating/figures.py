@@ -18,6 +18,7 @@ from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.fairness import Fairness, fairness_of
 from stromboli.simulating.running import Run
 from stromboli.simulating.trace_report import (
+    DEADLOCK,
     Evictions,
     FairnessFigures,
     Figures,
@@ -237,7 +238,7 @@ def _remarks(run: Run, unfinished: Sequence[Unfinished]) -> Iterable[str]:
     if stuck and not run.is_cut and run.books.clocks.next_end == math.inf:
         pods = sum(job.pods_on_nodes for job in stuck)
         yield (
-            f"deadlock: {len(stuck)} jobs hold {pods} pods on nodes, and none of them has the "
+            f"{DEADLOCK}: {len(stuck)} jobs hold {pods} pods on nodes, and none of them has the "
             "minimum that it needs to work; each waits for what the others hold, for ever. "
             "With the plugin gang a job is placed whole or not at all"
         )

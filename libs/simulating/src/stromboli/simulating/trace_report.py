@@ -1,8 +1,11 @@
 """What is told of a run: figures, with keys in the spelling of Kubernetes."""
 
+from typing import Final
+
 import msgspec
 
 __all__ = [
+    "DEADLOCK",
     "Evictions",
     "FairnessFigures",
     "Figures",
@@ -14,6 +17,9 @@ __all__ = [
     "Use",
     "Waits",
 ]
+
+DEADLOCK: Final = "deadlock"
+"""The first word of the remark about one."""
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -118,3 +124,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     over_time: tuple[Interval, ...]
     unfinished: tuple[Unfinished, ...]
     remarks: tuple[str, ...]
+
+    @property
+    def deadlock(self) -> str:
+        """That there is one and how large, in a few words; empty if there is none."""
+        found = (one for one in self.remarks if one.startswith(DEADLOCK))
+        return next(found, "").partition(",")[0]
