@@ -1,5 +1,6 @@
 """The configuration file while the scheduler runs, and `--check-config`."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,14 @@ def test_checking_says_everything_that_is_wrong(path: Path, capsys: pytest.Captu
 def test_checking_a_good_file_names_what_it_has(path: Path, capsys: pytest.CaptureFixture[str]):
     assert check(path) == 0
     assert "actions allocate; plugins gang" in capsys.readouterr().out
+
+
+def test_checking_takes_the_config_map_around_a_file_too(path: Path):
+    config_map = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": path.read_text()}}
+    path.write_text(json.dumps(config_map))
+
+    assert check(path) == 0
+    assert read(path).configuration.conf.actions == ("allocate",)
 
 
 def test_checking_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,6 +1,7 @@
 """Volcano's configuration file, and what is said of one that can't be used."""
 
 import pytest
+import yaml
 
 from stromboli.scheduling.conf import DEFAULT_TIERS, MetricsConf, SchedulingConf
 from stromboli.scheduling.conf_file import DEFAULT_CONF_FILE, read_conf
@@ -134,14 +135,102 @@ def test_all_four_kinds_of_mistakes_are_told_together_each_argument_by_itself():
     problems = caught.value.problems
     guesses = [part.partition("'?")[0] for one in problems for part in one.split("mean '")[1:]]
     assert guesses == [
-        "enableJobOrder",
         "enqueue",
         "gang",
+        "enableJobOrder",
         "overcommit-factor",
         "leastrequested.weight",
     ]
-    bad = "the argument 'mostrequested.weight' of nodeorder is [1], expected a whole number"
+    bad = "line 2: the argument 'mostrequested.weight' of nodeorder is [1], expected a whole number"
     assert bad in problems
+
+
+WITH_LINES = """\
+actions: "allocate, allocates"
+tiers:
+- plugins:
+  - name: gnag
+  - name: priority
+    enableJobOrdr: true
+- plugins:
+  - name: binpac
+  - name: overcommit
+    arguments: {overcommit-factor: much}
+configurations:
+- name: prempt
+"""
+
+
+def problems_of(text: str) -> tuple[str, ...]:
+    with pytest.raises(BadFile) as caught:
+        read_conf(text)
+    return caught.value.problems
+
+
+def test_every_problem_has_its_line_and_the_first_comes_first():
+    lines = [problem.partition(":")[0] for problem in problems_of(WITH_LINES)]
+
+    assert lines == [f"line {number}" for number in (1, 4, 6, 8, 9, 12)]
+
+
+def test_text_that_is_no_yaml_says_in_which_line_it_ends_to_be():
+    (problem,) = problems_of("actions: allocate\ntiers: [{\n")
+
+    assert problem.startswith("line 3: it is not YAML: while parsing a flow node, ")
+
+
+def test_the_names_that_would_do_are_listed_once():
+    said = "\n".join(problems_of(WITH_LINES))
+
+    assert said.count("nodeorder, overcommit") == 1
+    assert said.count("gangpreempt, gangreclaim") == 1
+    assert "'binpac' is not known (did you mean 'binpack'?)\n" in said
+
+
+@pytest.mark.parametrize(
+    ("tiers", "said"),
+    [
+        ("[{plugins: [{name: gang}, {name: gang}]}]", "stands twice in tier 1"),
+        (
+            "[{plugins: [{name: gang}]}, {plugins: [{name: gang}]}]",
+            "stands in tier 1 and in tier 2",
+        ),
+    ],
+)
+def test_a_plugin_stands_in_one_place(tiers: str, said: str):
+    (problem,) = problems_of(f"actions: allocate\ntiers: {tiers}")
+
+    assert problem == f"line 2: the plugin 'gang' {said}, expected once"
+
+
+@pytest.mark.parametrize("name", ["deviceshare", "numa-aware", "rescheduling", "task-topology"])
+def test_a_plugin_of_volcano_that_is_missing_is_not_called_misspelt(name: str):
+    (problem,) = problems_of(f"actions: allocate\ntiers: [{{plugins: [{{name: {name}}}]}}]")
+
+    assert f"'{name}' is a plugin of Volcano that Stromboli does not have yet" in problem
+    assert "did you mean" not in problem
+    assert "expected one of" not in problem
+
+
+def in_a_map(text: str, key: str = "volcano-scheduler.conf") -> str:
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMap", "data": {key: text}})
+
+
+@pytest.mark.parametrize("key", ["volcano-scheduler.conf", "my.conf"])
+def test_the_config_map_around_a_configuration_is_read_too(key: str):
+    assert read_conf(in_a_map(GOOD, key)) == read_conf(GOOD)
+
+
+def test_lines_in_a_config_map_are_those_of_its_key():
+    first, *_ = problems_of(in_a_map(WITH_LINES))
+
+    assert first.startswith("line 1 of volcano-scheduler.conf: the action 'allocates'")
+
+
+def test_a_config_map_without_a_configuration_says_what_is_missing():
+    assert problems_of(in_a_map(GOOD, "other")) == (
+        "the ConfigMap has 0 keys that end in .conf, expected 'volcano-scheduler.conf'",
+    )
 
 
 def test_a_flag_that_is_off_takes_the_plugins_say_away():

@@ -315,8 +315,8 @@ def test_everything_that_is_wrong_with_a_configuration_is_a_line():
     first, *problems = str(caught.value).splitlines()
     assert first == "c.conf: 2 problems"
     assert [problem.partition(" (did")[0] for problem in problems] == [
-        "  the action 'allocates' is not known",
-        "  the plugin 'gnag' is not known",
+        "  line 1: the action 'allocates' is not known",
+        "  line 2: the plugin 'gnag' is not known",
     ]
 
 

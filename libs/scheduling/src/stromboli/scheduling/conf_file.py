@@ -2,11 +2,12 @@
 
 Volcano passes over what it does not know: a misspelt plugin is logged and left out, a wrong
 argument keeps its default. Here that is an error with a suggestion, and every problem of a file
-is told at once. Whether the named actions and plugins exist, and take these arguments, is tried
-by building them.
+is told at once, with its line. Whether the named actions and plugins exist, and take these
+arguments, is tried by building them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +23,8 @@ from stromboli.scheduling.conf import (
     PluginConf,
     SchedulingConf,
 )
-from stromboli.scheduling.errors import BadConfiguration, BadFile
+from stromboli.scheduling.conf_text import conf_text
+from stromboli.scheduling.errors import EXPECTED, BadConfiguration, BadFile
 from stromboli.scheduling.plugins.registry import build
 
 __all__ = ["DEFAULT_CONF_FILE", "read_conf", "read_conf_with"]
@@ -52,28 +54,77 @@ tiers:
 """What Volcano's chart installs."""
 
 
+class _Mapping(dict[Any, Any]):
+    """One that knows in which line it begins, and each of its keys."""
+
+    line = 0
+    lines: Mapping[str, int] = {}
+
+
+class _Loader(yaml.SafeLoader):
+    """Keeps the lines."""
+
+
+def _mapping(loader: Any, node: Any) -> Iterator[_Mapping]:
+    found = _Mapping()
+    yield found
+    found.line = node.start_mark.line + 1
+    found.lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
+    found.update(loader.construct_mapping(node))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+@dataclass(slots=True)
+class _Problems:
+    """All that is wrong, told from the first line to the last."""
+
+    file: str = ""
+    """Where the lines are counted, if not in what was given."""
+    found: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+    def add(self, line: int, *problems: str) -> None:
+        self.found += [(line, problem) for problem in problems]
+
+    def told(self) -> list[str]:
+        """All names that would do are listed once: they are many."""
+        listed: dict[str, None] = {}
+        told: list[str] = []
+        for line, problem in sorted(self.found, key=lambda one: one[0]):
+            said, _, names = problem.partition(EXPECTED)
+            where = f"line {line}{f' of {self.file}' if self.file else ''}: " if line else ""
+            told.append(where + (said if names in listed else problem))
+            if names:
+                listed[names] = None
+        return told
+
+
 def read_conf(text: str) -> SchedulingConf:
     """Raises BadFile."""
     return read_conf_with(SchedulingConf(), text)
 
 
 def read_conf_with(others: SchedulingConf, text: str) -> SchedulingConf:
-    """The file's actions and plugins, together with what the file has no say in."""
-    problems: list[str] = []
-    document = _document(text)
+    """The file's actions and plugins, together with what the file has no say in.
+
+    The file may also be the ConfigMap that has them.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise BadFile([f"it has {len(text)} characters, expected at most {_MOST_CHARACTERS}"])
+    text, key = conf_text(text)
+    problems = _Problems(key)
+    document = _document(text, problems)
     _unknown_keys(document, _KEYS, "the key", problems)
-    actions = _actions(document.get("actions"), problems)
-    tiers = _tiers(document.get("tiers"), problems)
-    arguments = _configurations(document.get("configurations"), actions, problems)
+    actions = _actions(document, problems)
+    tiers = _tiers(document, problems)
+    arguments = _configurations(document, actions, problems)
     for name in actions:
-        _try(lambda name=name: action(name, arguments.get(name, {})), problems)
-    for tier in tiers:
-        for plugin in tier:
-            _try(lambda plugin=plugin: build(plugin), problems)
-    problems += _conflicts(tiers)
-    metrics = _metrics(document.get("metrics"), problems)
-    if problems:
-        raise BadFile(problems)
+        made_of = arguments.get(name, {})
+        _try(lambda n=name, a=made_of: action(n, a), document.lines["actions"], problems)
+    metrics = _metrics(document, problems)
+    if problems.found:
+        raise BadFile(problems.told())
     return msgspec.structs.replace(
         others,
         actions=tuple(actions),
@@ -83,7 +134,8 @@ def read_conf_with(others: SchedulingConf, text: str) -> SchedulingConf:
     )
 
 
-def _metrics(given: object, problems: list[str]) -> MetricsConf | None:
+def _metrics(document: _Mapping, problems: _Problems) -> MetricsConf | None:
+    given = document.get("metrics")
     if given is None:
         return None
     try:
@@ -91,48 +143,81 @@ def _metrics(given: object, problems: list[str]) -> MetricsConf | None:
         metrics = msgspec.convert(given, MetricsConf, strict=False)
         parse_duration(metrics.interval)
     except (msgspec.ValidationError, DurationError) as fault:
-        problems.append(f"metrics: {fault}; expected type prometheus, an address, an interval")
+        problems.add(
+            document.lines["metrics"],
+            f"metrics: {fault}; expected type prometheus, an address, an interval",
+        )
         return None
     return metrics
 
 
-def _document(text: str) -> Mapping[str, Any]:
-    if len(text) > _MOST_CHARACTERS:
-        raise BadFile([f"it has {len(text)} characters, expected at most {_MOST_CHARACTERS}"])
+def _document(text: str, problems: _Problems) -> _Mapping:
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as fault:
+        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as fault:
+        mark = fault.problem_mark or fault.context_mark
+        said = ", ".join(part for part in (fault.context, fault.problem) if part)
+        problems.add(mark.line + 1 if mark else 0, f"it is not YAML: {said}")
+        raise BadFile(problems.told()) from fault
+    except (yaml.YAMLError, ValueError, RecursionError) as fault:
         raise BadFile([f"it is not YAML: {fault}"]) from fault
-    if not isinstance(document, dict):
+    if not isinstance(document, _Mapping):
         raise BadFile(["expected a mapping with the keys actions and tiers"])
-    return {str(key): value for key, value in document.items()}
+    return document
 
 
-def _actions(given: object, problems: list[str]) -> list[str]:
+def _actions(document: _Mapping, problems: _Problems) -> list[str]:
+    given = document.get("actions")
     if not isinstance(given, str) or not given.strip():
-        problems.append("actions: expected names of actions in one text, such as 'allocate'")
+        problems.add(
+            document.lines.get("actions", 0),
+            "actions: expected names of actions in one text, such as 'allocate'",
+        )
         return []
     return [name.strip() for name in given.split(",") if name.strip()]
 
 
-def _tiers(given: object, problems: list[str]) -> tuple[tuple[PluginConf, ...], ...]:
+def _tiers(document: _Mapping, problems: _Problems) -> tuple[tuple[PluginConf, ...], ...]:
+    given, line = document.get("tiers"), document.lines.get("tiers", 0)
     if not isinstance(given, list):
-        problems.append("tiers: expected a list of tiers, each with a list of plugins")
+        problems.add(line, "tiers: expected a list of tiers, each with a list of plugins")
         return ()
     tiers: list[tuple[PluginConf, ...]] = []
+    places: dict[str, str] = {}
     for number, tier in enumerate(given, start=1):
+        at = _line(tier, line)
         listed: Any = tier.get("plugins") if isinstance(tier, dict) else None
         if not isinstance(listed, list):
-            problems.append(f"tier {number}: expected a list of plugins under 'plugins'")
+            problems.add(at, f"tier {number}: expected a list of plugins under 'plugins'")
             continue
-        read = [_plugin(one, f"tier {number}", problems) for one in listed]
-        tiers.append(tuple(plugin for plugin in read if plugin is not None))
+        where = f"tier {number}"
+        read: list[PluginConf] = []
+        for one in listed:
+            plugin = _plugin(one, where, _line(one, at), problems)
+            if plugin is None:
+                continue
+            read.append(plugin)
+            if plugin.name in places:
+                problems.add(_line(one, at), _twice(plugin.name, places[plugin.name], where))
+            places.setdefault(plugin.name, where)
+        _no_conflict(read, at, problems)
+        tiers.append(tuple(read))
     return tuple(tiers)
 
 
-def _plugin(given: object, where: str, problems: list[str]) -> PluginConf | None:
-    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        problems.append(f"{where}: expected a plugin with a name, found {given!r}")
+def _twice(plugin: str, before: str, now: str) -> str:
+    """Volcano calls what is named last in both places, and lets it count every pod twice."""
+    where = f"twice in {now}" if before == now else f"in {before} and in {now}"
+    return f"the plugin {plugin!r} stands {where}, expected once"
+
+
+def _line(given: object, otherwise: int) -> int:
+    return given.line if isinstance(given, _Mapping) else otherwise
+
+
+def _plugin(given: object, where: str, line: int, problems: _Problems) -> PluginConf | None:
+    if not isinstance(given, _Mapping) or not isinstance(given.get("name"), str):
+        problems.add(line, f"{where}: expected a plugin with a name, found {given!r}")
         return None
     name: str = given["name"]
     _unknown_keys(given, _PLUGIN_KEYS, f"the flag of plugin {name}", problems)
@@ -142,55 +227,60 @@ def _plugin(given: object, where: str, problems: list[str]) -> PluginConf | None
         if isinstance(value, bool):
             flags[flag] = value
         elif value is not None:
-            problems.append(f"plugin {name}: {flag} is {value!r}, expected true or false")
-    return PluginConf(name, _arguments(given, f"plugin {name}", problems), flags)
+            said = f"plugin {name}: {flag} is {value!r}, expected true or false"
+            problems.add(given.lines[flag], said)
+    plugin = PluginConf(name, _arguments(given, f"plugin {name}", problems), flags)
+    _try(lambda: build(plugin), line, problems)
+    return plugin
 
 
 def _configurations(
-    given: object, actions: list[str], problems: list[str]
+    document: _Mapping, actions: list[str], problems: _Problems
 ) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
+    given, line = document.get("configurations"), document.lines.get("configurations", 0)
     if given is None:
         return found
     if not isinstance(given, list):
-        problems.append("configurations: expected a list with a name and arguments each")
+        problems.add(line, "configurations: expected a list with a name and arguments each")
         return found
     for one in given:
-        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
-            problems.append(f"configurations: expected the name of an action, found {one!r}")
+        at = _line(one, line)
+        if not isinstance(one, _Mapping) or not isinstance(one.get("name"), str):
+            problems.add(at, f"configurations: expected the name of an action, found {one!r}")
             continue
         name: str = one["name"]
         _unknown_keys(one, _CONFIGURATION_KEYS, f"the key of configuration {name}", problems)
         found[name] = _arguments(one, f"configuration {name}", problems)
         if name not in actions:
-            _try(lambda name=name: action(name, found[name]), problems)
+            _try(lambda name=name: action(name, found[name]), at, problems)
     return found
 
 
-def _arguments(given: Mapping[str, Any], where: str, problems: list[str]) -> dict[str, Any]:
+def _arguments(given: _Mapping, where: str, problems: _Problems) -> dict[str, Any]:
     arguments: object = given.get("arguments") or {}
     if not isinstance(arguments, dict):
-        problems.append(f"{where}: arguments are {arguments!r}, expected a mapping")
+        said = f"{where}: arguments are {arguments!r}, expected a mapping"
+        problems.add(given.lines["arguments"], said)
         return {}
     return {str(key): value for key, value in arguments.items()}
 
 
-def _unknown_keys(
-    given: Mapping[str, Any], known: tuple[str, ...], what: str, problems: list[str]
-) -> None:
-    problems += [str(BadConfiguration(what, str(key), known)) for key in given if key not in known]
+def _unknown_keys(given: _Mapping, known: tuple[str, ...], what: str, problems: _Problems) -> None:
+    for key in given:
+        if key not in known:
+            line = given.lines.get(str(key), given.line)
+            problems.add(line, str(BadConfiguration(what, str(key), known)))
 
 
-def _try(made: Any, problems: list[str]) -> None:
+def _try(made: Callable[[], object], line: int, problems: _Problems) -> None:
     try:
         made()
     except BadConfiguration as bad:
-        problems += bad.problems
+        problems.add(line, *bad.problems)
 
 
-def _conflicts(tiers: tuple[tuple[PluginConf, ...], ...]) -> list[str]:
-    for tier in tiers:
-        drf = any(p.name == "drf" and p.is_on(HIERARCHY_FLAG) for p in tier)
-        if drf and any(plugin.name == "proportion" for plugin in tier):
-            return ["proportion and drf with hierarchy enabled conflicts"]
-    return []
+def _no_conflict(tier: list[PluginConf], line: int, problems: _Problems) -> None:
+    drf = any(p.name == "drf" and p.is_on(HIERARCHY_FLAG) for p in tier)
+    if drf and any(plugin.name == "proportion" for plugin in tier):
+        problems.add(line, "proportion and drf with hierarchy enabled conflicts")

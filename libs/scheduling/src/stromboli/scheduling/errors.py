@@ -3,6 +3,7 @@
 SchedulingError
 ├── BadFact          an object that can't be reckoned with; it is set aside, all others go on
 └── BadConfiguration a plugin, an action, a flag or an argument that does not exist
+    ├── NotYet       a plugin of Volcano that is not here yet
     ├── BadValue     an argument that is there and means nothing
     ├── BadFile      everything that is wrong with one configuration file, or a part of it
     └── Unconnected  a plugin that asks other servers, where there is no way to them
@@ -10,8 +11,21 @@ SchedulingError
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-__all__ = ["BadConfiguration", "BadFact", "BadFile", "BadValue", "SchedulingError", "Unconnected"]
+__all__ = [
+    "EXPECTED",
+    "BadConfiguration",
+    "BadFact",
+    "BadFile",
+    "BadValue",
+    "NotYet",
+    "SchedulingError",
+    "Unconnected",
+]
+
+EXPECTED: Final = "; expected one of "
+"""After it come all names that would do."""
 
 
 class SchedulingError(Exception):
@@ -34,12 +48,24 @@ class BadConfiguration(SchedulingError):
         self.known = tuple(known)
         near = difflib.get_close_matches(given, self.known, n=1)
         guess = f" (did you mean {near[0]!r}?)" if near else ""
-        said = f"{what} {given!r} is not known{guess}; expected one of {', '.join(self.known)}"
+        said = f"{what} {given!r} is not known{guess}{EXPECTED}{', '.join(self.known)}"
         super().__init__(said)
 
     @property
     def problems(self) -> tuple[str, ...]:
         return (str(self),)
+
+
+class NotYet(BadConfiguration):
+    """A plugin that is spelt right: no other name is what was meant."""
+
+    def __init__(self, plugin: str) -> None:
+        self.known = ()
+        SchedulingError.__init__(
+            self,
+            f"{plugin!r} is a plugin of Volcano that Stromboli does not have yet; "
+            "leave it out of this configuration",
+        )
 
 
 class BadValue(BadConfiguration):

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from stromboli.scheduling.conf import HIERARCHY_FLAG, PluginConf
-from stromboli.scheduling.errors import BadConfiguration, BadValue
+from stromboli.scheduling.errors import BadConfiguration, BadValue, NotYet
 from stromboli.scheduling.panel import Panel, Seat
 from stromboli.scheduling.plugins import (
     binpack,
@@ -43,7 +43,7 @@ from stromboli.scheduling.plugins import (
 )
 from stromboli.scheduling.plugins.api import Build, Plugin
 
-__all__ = ["GROUP", "IN_TREE", "build", "build_all", "installed"]
+__all__ = ["GROUP", "IN_TREE", "NOT_YET", "build", "build_all", "installed"]
 
 GROUP: Final = "stromboli.scheduler_plugins"
 
@@ -76,6 +76,9 @@ IN_TREE: Final[Mapping[str, Build]] = {
     usage.NAME: usage.build,
 }
 
+NOT_YET: Final = frozenset({"deviceshare", "numa-aware", "rescheduling", "task-topology"})
+"""Volcano's that we do not have. Another distribution may bring one along."""
+
 
 @cache
 def installed() -> Mapping[str, EntryPoint]:
@@ -88,6 +91,8 @@ def build(conf: PluginConf) -> Plugin:
     make = IN_TREE.get(conf.name)
     if make is None:
         point = installed().get(conf.name)
+        if point is None and conf.name in NOT_YET:
+            raise NotYet(conf.name)
         if point is None:
             raise BadConfiguration("the plugin", conf.name, (*IN_TREE, *installed()))
         try:
