@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from stromboli.api.meta import KubeObject
-from stromboli.api.scheduling import NetworkTopologySpec
+from stromboli.api.scheduling import NetworkTopologySpec, SubGroupPolicy
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code, Explanation, Unblock
@@ -72,6 +72,66 @@ def test_a_job_that_no_empty_part_could_take_waits_for_nodes_and_not_for_pods():
 
     assert reason.sentence.endswith("none could take them all even if it were empty")
     assert reason.unblock is Unblock.NODES
+
+
+def in_groups(name: str, size: int, least: int, *, tier: int) -> SubGroupPolicy:
+    return SubGroupPolicy(
+        name=name,
+        match_label_keys=(name,),
+        sub_group_size=size,
+        min_sub_groups=least,
+        network_topology=NetworkTopologySpec(mode="hard", highest_tier_allowed=tier),
+    )
+
+
+def members(*groups: str, **spec: Any) -> list[KubeObject]:
+    """One pod per name; `pair:a` belongs to the sub-group `a` of the policy `pair`."""
+    return [
+        pod(f"job-main-{number}", group="job", cpu="2", labels=dict([label.split(":")]), **spec)
+        for number, label in enumerate(groups)
+    ]
+
+
+def test_whole_sub_groups_count_and_not_the_minimum_of_pods():
+    """Three pods would fit, but the sub-groups that it needs are five."""
+    policies = (in_groups("head", 1, 1, tier=1), in_groups("pair", 2, 2, tier=1))
+    group = pod_group("job", min_member=3, sub_group_policy=policies, **hard(2))
+    elsewhere = node("c1", cpu="2")
+    pods = members("head:x", "pair:a", "pair:a", "pair:b", "pair:b")
+    reason = reason_of(simulated(elsewhere, group, *pods), "job")
+
+    assert reason.sentence == (
+        "it needs 5 pods (3 whole sub-groups) together within tier 2, "
+        "and the best HyperNode, hall, has room for 4 of 5; "
+        "none could take them all even if it were empty"
+    )
+
+
+def test_sub_groups_that_have_room_by_number_only_are_not_said_to_have_it():
+    policies = (in_groups("pair", 2, 2, tier=1),)
+    group = pod_group("job", min_member=4, sub_group_policy=policies, **hard(2))
+    strangers = [
+        pod(f"other-{on}", on=on, cpu="2", phase="Running", scheduler="default")
+        for on in ("a1", "b1")
+    ]
+    wide = [node(name, cpu="4") for name in ("a2", "b2")]
+    pods = members("pair:a", "pair:a", "pair:b", "pair:b", host_port=80)
+    reason = reason_of(simulated(*wide, *strangers, group, *pods), "job")
+
+    assert "4 of 4" not in reason.sentence
+    assert "has room for as many, but not for these at once (0 found a place)" in reason.sentence
+
+
+def test_volcanos_words_never_end_in_nothing():
+    """Each node has room for a pod of the sub-group, and the two of a rack not for three."""
+    policies = (in_groups("trio", 3, 1, tier=1),)
+    group = pod_group("job", min_member=3, sub_group_policy=policies, **hard(2))
+    simulation = simulated(group, *members("trio:a", "trio:a", "trio:a"))
+    message = simulation.get("vcpodgroup", "test", "job").status.conditions[-1].message
+
+    assert "unavailable: ." not in message
+    said = "unavailable: there is room for 2 of the 3 pods that must be together. Topology"
+    assert said in message
 
 
 def test_a_job_that_fits_nowhere_at_all_does_not_blame_the_network():

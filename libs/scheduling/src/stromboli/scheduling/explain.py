@@ -365,9 +365,17 @@ def _refused(
 
 
 def fit_error(
-    session: Session, contender: Contender, task: Task, slots: IntVector | None = None
+    session: Session,
+    contender: Contender,
+    task: Task,
+    slots: IntVector | None = None,
+    *,
+    otherwise: str = "there is room for it alone, but not with all that it needs beside it",
 ) -> str:
-    """Volcano's words for why no node, or none of these, takes the pod."""
+    """Volcano's words for why no node, or none of these, takes the pod.
+
+    `otherwise` is said where each node would, by itself.
+    """
     counts, left = _refused(session, contender, task, slots)
     for name, units in task.kind.request:
         lacking = left & (session.trial.idle[session.nodes.resources.row(name)] < units)
@@ -378,7 +386,7 @@ def fit_error(
         left &= ~lacking
     said = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
     number = len(session.nodes) if slots is None else len(slots)
-    return f"0/{number} nodes are unavailable: {said}."
+    return f"0/{number} nodes are unavailable: {said or otherwise}."
 
 
 def _wanted(kind: TaskClass) -> Amounts:

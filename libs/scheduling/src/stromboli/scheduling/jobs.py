@@ -443,6 +443,16 @@ class Contender:
         return grouping.missing(self.group_counts(pipelined=pipelined)) if grouping else 0
 
     @property
+    def pods_for_groups(self) -> int:
+        """How many of the waiting must find a place for the sub-groups that are missing."""
+        grouping = self.job.grouping
+        if grouping is None:
+            return 0
+        return grouping.pods_missing(
+            self.group_counts(pipelined=True), grouping.count(self.waiting)
+        )
+
+    @property
     def is_ready(self) -> bool:
         if self.deficit:
             return False

@@ -45,6 +45,17 @@ class Grouping:
             for number, policy in enumerate(self.policies)
         )
 
+    def pods_missing(self, counts: Mapping[GroupKey, int], waiting: Mapping[GroupKey, int]) -> int:
+        """How many pods at least the sub-groups take that must still become complete."""
+        total = 0
+        for number, policy in enumerate(self.policies):
+            lacking = (policy.min_sub_groups or 0) - self._complete(number, counts)
+            short = sorted(
+                self.size(key) - counts.get(key, 0) for key in waiting if key[0] == number
+            )
+            total += sum([pods for pods in short if pods > 0][: max(0, lacking)])
+        return total
+
     def _complete(self, number: int, counts: Mapping[GroupKey, int]) -> int:
         return sum(
             of_policy == number and ready >= self.size((of_policy, values))

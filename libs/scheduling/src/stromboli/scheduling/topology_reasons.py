@@ -27,6 +27,21 @@ class Scattered:
     """Whether all would fit into one that is empty."""
     group: str = ""
     """The policy of the sub-group that it is about."""
+    groups: int = 0
+    """How many sub-groups, each of them whole, the pods make up at least."""
+
+    @property
+    def pods(self) -> str:
+        counted = "1 pod" if self.needed == 1 else f"{self.needed} pods"
+        if not self.groups:
+            return counted
+        wholes = "1 whole sub-group" if self.groups == 1 else f"{self.groups} whole sub-groups"
+        return f"{counted} ({wholes})"
+
+    @property
+    def is_room_enough(self) -> bool:
+        """Whether all would fit by their number, and other things stand against it."""
+        return self.fits >= self.needed
 
 
 def scattered(session: Session, contender: Contender, task: Task, found: Scattered) -> Explanation:
@@ -46,12 +61,19 @@ def scattered(session: Session, contender: Contender, task: Task, found: Scatter
         )
     slots = network.slots(found.domain)
     name = network.names[found.domain]
-    origin = f"{task.name}: In hyperNode {name}: {fit_error(session, contender, task, slots)}"
-    pods = "1 pod" if found.needed == 1 else f"{found.needed} pods"
+    one_by_one = f"there is room for {found.fits} of the {found.needed} pods that must be together"
+    if found.is_room_enough:
+        one_by_one = f"each of the {found.needed} pods has room alone, and not all together"
+    why = fit_error(session, contender, task, slots, otherwise=one_by_one)
+    origin = f"{task.name}: In hyperNode {name}: {why}"
     sentence = (
-        f"{who} needs {pods} together within tier {found.tier}, "
-        f"and the best HyperNode, {name}, has room for {found.fits} of {found.needed}"
+        f"{who} needs {found.pods} together within tier {found.tier}, "
+        f"and the best HyperNode, {name}, has room for "
     )
+    if found.is_room_enough:
+        sentence += f"as many, but not for these at once ({contender.seated} found a place)"
+    else:
+        sentence += f"{found.fits} of {found.needed}"
     if not found.can_ever:
         sentence += "; none could take them all even if it were empty"
     return Explanation(

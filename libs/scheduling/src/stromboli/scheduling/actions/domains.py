@@ -161,22 +161,24 @@ class Togetherness:
         """Whether it would not fit either if it might stand anywhere in there."""
         return bool(self._later[self.root] < self.needed)
 
-    def scattered(self) -> Scattered:
-        """What the best domain lacks."""
+    def scattered(self, *, groups: int = 0, pods: int = 0) -> Scattered:
+        """What the best domain lacks; `groups` that must be whole take so many `pods` at least."""
+        needed = max(self.needed, pods)
         allowed = [domain for group in self._gradients(evicting=False) for domain in group.tolist()]
         tier = self.tier if self.tier is not None else self.network.top_tier
         if not allowed:
             can_ever = self.reach is not None
-            return Scattered(tier, None, 0, self.needed, can_ever=can_ever, group=self.group)
+            return Scattered(tier, None, 0, needed, can_ever=can_ever, group=self.group)
         rooms = self._later[allowed]
         best = allowed[int(np.argmax(rooms))]
         return Scattered(
             tier,
             best,
-            int(min(rooms.max(), self.needed)),
-            self.needed,
-            can_ever=bool((self._when_empty[allowed] >= self.needed).any()),
+            int(min(rooms.max(), needed)),
+            needed,
+            can_ever=bool((self._when_empty[allowed] >= needed).any()),
             group=self.group,
+            groups=groups,
         )
 
 

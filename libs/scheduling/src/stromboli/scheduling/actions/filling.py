@@ -85,7 +85,8 @@ def _fill_together(session: Session, contender: Contender, most: int | None) -> 
     if job.is_short_of_room:
         filled = _fill_all(session, contender, most, job.root)
     else:
-        lacking = job.scattered()
+        groups = contender.missing_groups(pipelined=True) if most is None else 0
+        lacking = job.scattered(groups=groups, pods=contender.pods_for_groups if groups else 0)
         filled = Filled(list(contender.waiting), contender.waiting[0])
         if lacking.domain is not None:
             with session.choosing.within(session.network.slots(lacking.domain)):
