@@ -12,7 +12,7 @@ from stromboli.api.scheduling import QueueState
 from stromboli.api.wellknown import QUEUE_ALLOCATION_GATE
 from stromboli.contracts.intents import PodBinding
 from stromboli.contracts.stimuli import FactChanged, Ready
-from stromboli.scheduling.conf import PluginConf, SchedulingConf
+from stromboli.scheduling.conf import HIERARCHY_FLAG, PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code, Explanation, Unblock
 from stromboli.scheduling.reasons import reason_in
@@ -27,6 +27,8 @@ GATES = {
     "mine": (PodSchedulingGate(name="example.com/mine"),),
     "queue": (PodSchedulingGate(name=QUEUE_ALLOCATION_GATE),),
 }
+
+ADMITTED = {"phase": "Inqueue"}
 
 confs = st.builds(
     lambda actions, plugins: SchedulingConf(
@@ -133,6 +135,98 @@ def test_after_any_cycle_every_job_that_is_not_complete_has_a_reason(
     for _ in range(3):
         simulation.advance(1.5)
         check_everybody_knows_why(simulation)
+
+
+SHARING = [("proportion", False), ("capacity", False), ("capacity", True)]
+
+
+def sharing(plugin: str, *, tree: bool) -> SchedulingConf:
+    named = PluginConf(plugin, flags={HIERARCHY_FLAG: tree})
+    return SchedulingConf(
+        actions=("enqueue", "allocate"),
+        tiers=((PluginConf("gang"), PluginConf("predicates"), named),),
+    )
+
+
+@pytest.mark.parametrize(("plugin", "tree"), SHARING)
+def test_a_job_beyond_the_limit_of_its_queue_waits_for_the_limit_and_not_for_pods(
+    plugin: str, tree: bool
+):
+    conf = sharing(plugin, tree=tree)
+    objects = [node("n1", cpu="8"), queue("q", capability={"cpu": "1"})]
+    simulation = cluster(*objects, gang("job", 2, group={"in_queue": "q"}), conf=conf)
+    why = core_of(simulation).explanations["test", "job"]
+
+    assert (why.code, why.unblock) == (Code.EXCEEDS_MAX, Unblock.LIMIT)
+    assert why.sentence == (
+        "queue 'q' may use at most 1 cpu; the job needs 2 cpu, "
+        "which is more than that, whoever else uses it"
+    )
+    add(simulation, queue("q", capability={"cpu": "2"}))
+    assert len(bound(simulation)) == 2
+
+
+@pytest.mark.parametrize(("plugin", "tree"), SHARING)
+def test_a_job_that_guarantees_of_others_keep_out_names_them(plugin: str, tree: bool):
+    objects = [
+        node("n1", cpu="4"),
+        queue("root", capability={"cpu": "4"}) if tree else queue("root"),
+        queue("q"),
+        queue("greedy", guarantee={"cpu": "100"}),
+        queue("modest", guarantee={"cpu": "1"}),
+    ]
+    conf = sharing(plugin, tree=tree)
+    simulation = cluster(*objects, gang("job", 1, group={"in_queue": "q"}), conf=conf)
+    why = core_of(simulation).explanations["test", "job"]
+
+    assert why.code is Code.EXCEEDS_MAX
+    assert why.sentence.startswith(
+        "queue 'q' may use at most 0 cpu, because of guarantees to "
+        "queue greedy (100 cpu), queue modest (1 cpu); the job needs 1 cpu"
+    )
+    add(simulation, queue("greedy", guarantee={"cpu": "2"}))
+    assert len(bound(simulation)) == 1
+
+
+def test_a_queue_that_its_own_capability_limits_blames_nobody():
+    objects = [
+        node("n1", cpu="4"),
+        queue("q", capability={"cpu": "1"}),
+        queue("other", guarantee={"cpu": "1"}),
+    ]
+    conf = sharing("capacity", tree=False)
+    simulation = cluster(*objects, gang("job", 2, group={"in_queue": "q"}), conf=conf)
+
+    assert "guarantees" not in core_of(simulation).explanations["test", "job"].sentence
+
+
+@pytest.mark.parametrize(
+    ("above", "unblock"),
+    [("low", Unblock.LEAF), ("", Unblock.QUEUE_MENDED)],
+    ids=["not a leaf", "no such parent"],
+)
+def test_a_job_in_a_queue_that_takes_none_says_once_why_and_what_would_help(
+    above: str, unblock: Unblock
+):
+    objects = [
+        node("n1"),
+        queue("root"),
+        queue("q", parent="" if above else "gone"),
+        *([queue(above, parent="q")] if above else []),
+    ]
+    conf = sharing("capacity", tree=True)
+    job = gang("job", 1, group={"in_queue": "q", **ADMITTED})
+    simulation = cluster(*objects, job, conf=conf)
+    why = core_of(simulation).explanations["test", "job"]
+
+    assert (why.code, why.unblock) == (Code.MISCONFIGURED, unblock)
+    assert message(simulation, "job").count(why.sentence) == 1
+    if above:
+        simulation.delete("queue", "", above)
+        simulation.run()
+    else:
+        add(simulation, queue("q"))
+    assert len(bound(simulation)) == 1
 
 
 def test_a_job_that_nobody_has_looked_at_says_so():

@@ -28,12 +28,16 @@ class AccountKeeper:
         self._largest: dict[tuple[str, str], list[tuple[str, int]]] = {}
         """Per queue and resource, as the cycle began: many jobs may be refused in one cycle."""
 
+        self._against: dict[tuple[str, str], list[tuple[str, int]]] = {}
+        """The same of guarantees."""
+
     def begin(self, session: Session) -> None:
         """A cycle begins."""
         self.accounts.rebase(session)
         self.guaranteed.begin()
         self._shares.clear()
         self._largest.clear()
+        self._against.clear()
 
     # What a cycle does.
 
@@ -105,3 +109,13 @@ class AccountKeeper:
 
     def _holders(self, queue: str) -> Iterable[tuple[str, Mapping[str, int]]]:
         return ((job_name(key), held) for key, held in self.accounts.holders(queue))
+
+    def guarantees_against(self, queue: str, resource: str) -> list[tuple[str, int]]:
+        """The queues with the largest guarantees that leave this one less of a resource."""
+        known = self._against.get((queue, resource))
+        if known is None:
+            known = self._against[queue, resource] = self._guarantees_against(queue, resource)
+        return known
+
+    def _guarantees_against(self, queue: str, resource: str) -> list[tuple[str, int]]:
+        raise NotImplementedError

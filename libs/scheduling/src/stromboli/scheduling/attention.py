@@ -22,7 +22,9 @@ from stromboli.scheduling.sleeping import Crowd, Rank, Sleepers, Until, Wait
 __all__ = ["Attention"]
 
 
-_LACKING_ROOM = frozenset({Unblock.CAPACITY, Unblock.SHARE, Unblock.TOPOLOGY, Unblock.RESERVATION})
+_LACKING_ROOM = frozenset(
+    {Unblock.CAPACITY, Unblock.SHARE, Unblock.LIMIT, Unblock.TOPOLOGY, Unblock.RESERVATION}
+)
 
 
 @dataclass(slots=True)
@@ -85,9 +87,10 @@ class Attention:
         if changes.claims or changes.capacity:
             kinds.append(Unblock.ADMISSION)
         if changes.queues:
-            kinds.append(Unblock.QUEUE)
+            kinds += [Unblock.QUEUE, Unblock.QUEUE_MENDED, Unblock.LEAF]
         if _moves_shares(changes):
-            kinds += [Unblock.SHARE, Unblock.TURN, Unblock.RESERVATION]
+            # A limit too: a job may have smaller pods than the one that is beyond it.
+            kinds += [Unblock.SHARE, Unblock.LIMIT, Unblock.TURN, Unblock.RESERVATION]
         if kinds or changes.started:
             kinds.append(Unblock.VICTIMS)
         if changes.volumes:

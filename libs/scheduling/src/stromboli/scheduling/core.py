@@ -405,7 +405,7 @@ class SchedulerCore:
             sentence = f"its queue {name!r} does not exist"
             return Explanation(Code.MISCONFIGURED, sentence, Unblock.QUEUE)
         if queue.problem:
-            return Explanation(Code.MISCONFIGURED, queue.problem, Unblock.QUEUE)
+            return Explanation(Code.MISCONFIGURED, queue.problem, Unblock.QUEUE_MENDED)
         if not queue.is_open:
             sentence = f"its queue {name!r} is closed"
             return Explanation(Code.MISCONFIGURED, sentence, Unblock.QUEUE)

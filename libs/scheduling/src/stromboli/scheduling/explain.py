@@ -179,7 +179,7 @@ def invalid(contender: Contender, refusal: Refusal) -> Explanation:
 def refused(contender: Contender, refusal: Refusal) -> Explanation:
     """A plugin says no to the job, or to what it asks for."""
     code = _CODES.get(refusal.code, Code.QUEUE_LIMIT)
-    unblock = _UNBLOCKED_BY.get(code, Unblock.SHARE)
+    unblock = refusal.unblock or _UNBLOCKED_BY.get(code, Unblock.SHARE)
     schedulable = sum(contender.placed.values()) + sum(contender.pipelined.values())
     return Explanation(
         code,

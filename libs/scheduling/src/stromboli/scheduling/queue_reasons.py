@@ -10,6 +10,8 @@ from typing import Final, TypeAlias
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Refusal
 from stromboli.scheduling.pods import JobKey, TaskClass
+from stromboli.scheduling.queues import QueueInfo
+from stromboli.scheduling.reasons import Unblock
 from stromboli.scheduling.resources import PODS, Amounts, added, readable
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "Holders",
     "beyond_limit",
     "beyond_share",
+    "guaranteed_to",
     "job_name",
     "kept_for_others",
     "largest",
@@ -71,15 +74,30 @@ def beyond_limit(
     short_by: Amounts,
     limit: Mapping[str, int],
     holders: Holders,
+    kept: Holders,
 ) -> Refusal:
-    """The limit of `queue`, which is the job's own queue `of` or one above it, is reached."""
+    """The limit of `queue`, which is the job's own queue `of` or one above it, is reached.
+
+    `kept` are the queues whose guarantees make it as small as it is.
+    """
     whose = f"queue {queue!r}" if queue == of else f"queue {queue!r}, above its queue {of!r},"
     most = {name: limit.get(name, 0) for name, _ in short_by}
-    sentence = f"{whose} may use at most {_amounts(tuple(most.items()))}; the job needs "
+    sentence = f"{whose} may use at most {_amounts(tuple(most.items()))}"
+    guaranteed = [_held(kept(name), name) for name, _ in short_by]
+    if any(guaranteed):
+        sentence += f", because of guarantees to {', '.join(filter(None, guaranteed))}"
+    sentence += "; the job needs "
     beyond = tuple((name, units) for name, units in need if units > most.get(name, units))
     if beyond:
         sentence += f"{_amounts(beyond)}, which is more than that, whoever else uses it"
-        return Refusal(NOT_ENOUGH, _insufficient(short_by), short_by, EXCEEDS_MAX, sentence)
+        return Refusal(
+            NOT_ENOUGH,
+            _insufficient(short_by),
+            short_by,
+            EXCEEDS_MAX,
+            sentence,
+            unblock=Unblock.LIMIT,
+        )
     sentence += _rest(need, short_by, holders)
     return Refusal(NOT_ENOUGH, _insufficient(short_by), short_by, QUEUE_LIMIT, sentence)
 
@@ -112,8 +130,27 @@ def kept_for_others(need: Amounts, short_by: Amounts, keepers: Sequence[str]) ->
     return Refusal(NOT_ENOUGH, _insufficient(short_by), short_by, QUEUE_LIMIT, sentence)
 
 
-def misplaced_queue(problem: str) -> Refusal:
-    return Refusal(NOT_ENOUGH, problem, (), MISCONFIGURED, problem)
+def guaranteed_to(
+    queues: Mapping[str, QueueInfo],
+    lineage: Iterable[str],
+    rivals: Iterable[str],
+    resource: str,
+    limit: int,
+) -> list[tuple[str, int]]:
+    """Whose guarantees leave a queue less than its capability, or that of one above it, says.
+
+    `lineage` is the queue and those above it; `rivals` are all whose guarantees count.
+    """
+    said = (dict(queues[name].capability) for name in lineage if name in queues)
+    most = next((one[resource] for one in said if resource in one), None)
+    if most is not None and most <= limit:
+        return []
+    others = ((f"queue {name}", dict(queues[name].guarantee)) for name in rivals)
+    return largest(others, resource)
+
+
+def misplaced_queue(problem: str, unblock: Unblock = Unblock.QUEUE_MENDED) -> Refusal:
+    return Refusal(NOT_ENOUGH, problem, (), MISCONFIGURED, problem, unblock=unblock)
 
 
 def _insufficient(short_by: Amounts) -> str:
@@ -126,10 +163,12 @@ def _rest(need: Amounts, short_by: Amounts, holders: Holders) -> str:
     wanted = tuple(pair for pair in need if pair[0] in names and pair[0] != PODS)
     said = f"{_amounts(wanted)}, short by {_amounts(short_by)}"
     resource = short_by[0][0] if short_by else ""
-    held = [(who, readable(((resource, units),))) for who, units in holders(resource)]
-    if held:
-        said += f"; most of it is held by {', '.join(f'{who} ({much})' for who, much in held)}"
-    return said
+    held = _held(holders(resource), resource)
+    return f"{said}; most of it is held by {held}" if held else said
+
+
+def _held(holders: Iterable[tuple[str, int]], resource: str) -> str:
+    return ", ".join(f"{who} ({readable(((resource, units),))})" for who, units in holders)
 
 
 def largest(

@@ -44,6 +44,8 @@ class Unblock(StrEnum):
 
     JOB = "its own pods or PodGroup change"
     QUEUE = "its queue is created or opened"
+    QUEUE_MENDED = "its queue, or one above it, is put right"
+    LEAF = "the job names a leaf queue"
     NODES = "a node is added or changed"
     COMPANY = "other pods come or go, or a node is added or changed"
     VOLUMES = "its claims, or the volumes that they lead to, change"
@@ -51,6 +53,7 @@ class Unblock(StrEnum):
     TOPOLOGY = "pods in one part of the network end, or a node or HyperNode is added or changed"
     ADMISSION = "running pods end, or jobs ahead of it start or go"
     SHARE = "pods of its queue end, or the queue's share grows"
+    LIMIT = "its queue may use more: a capability is raised, a guarantee lowered, or a node added"
     VICTIMS = "running pods end or may be asked to make room"
     TURN = "the job ahead of it starts or goes"
     RESERVATION = "the job that the room is kept for starts or goes, or a node is added"

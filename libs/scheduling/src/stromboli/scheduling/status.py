@@ -6,6 +6,7 @@ pod and nobody reads that fast.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -125,6 +126,8 @@ def _histogram(counts: dict[str, int]) -> str:
 
 
 def _unschedulable(job: Job, explanation: Explanation) -> PodGroupCondition:
+    if explanation.origin == explanation.sentence:
+        explanation = replace(explanation, origin="")  # once is enough
     if job.tasks:
         missing = max(0, job.min_member - job.ready - explanation.schedulable)
         said = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: "

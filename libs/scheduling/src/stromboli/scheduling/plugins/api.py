@@ -15,6 +15,7 @@ from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.queues import QueueInfo
+from stromboli.scheduling.reasons import Unblock
 from stromboli.scheduling.remote import Remote
 from stromboli.scheduling.resources import (
     Amounts,
@@ -110,6 +111,8 @@ class Refusal:
     """For people: who refuses, short of what, and who has it."""
     need: Amounts = ()
     """What the queue must have room for before asking again can help; empty: nobody knows."""
+    unblock: Unblock | None = None
+    """What would help, where the code alone does not say it."""
 
 
 @dataclass(frozen=True, slots=True)

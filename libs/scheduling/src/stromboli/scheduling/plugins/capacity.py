@@ -9,6 +9,7 @@ takes no jobs; all other queues go on (Volcano stops everything).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -25,11 +26,13 @@ from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.queue_gauges import Gauges, queue_gauges
 from stromboli.scheduling.queue_reasons import (
     beyond_limit,
+    guaranteed_to,
     misplaced_queue,
     needed,
     worth_waiting_for,
 )
 from stromboli.scheduling.queues import QueueInfo
+from stromboli.scheduling.reasons import Unblock
 from stromboli.scheduling.reclaiming import Reclaim
 from stromboli.scheduling.resources import PODS, Amounts
 from stromboli.scheduling.session import Session
@@ -103,14 +106,13 @@ class Capacity(AccountKeeper):
     # May it have more?
 
     def invalid(self, contender: Contender) -> Refusal | None:
-        barred = self._barred(contender.queue)
-        return misplaced_queue(barred) if barred else None
+        return self._barred(contender.queue)
 
     def enqueueable(self, contender: Contender) -> Vote | Refusal:
         least = contender.job.min_resources
         barred = self._barred(contender.queue)
-        if barred:
-            return misplaced_queue(barred)
+        if barred is not None:
+            return barred
         for queue in self._bounds_of(contender.queue):
             short_by = self._short(queue, least, self.accounts.spoken_for(queue))
             if short_by:
@@ -118,7 +120,7 @@ class Capacity(AccountKeeper):
         return Vote.PERMIT
 
     def how_many(self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int) -> int:
-        if not queue.is_open or self._barred(queue.name):
+        if not queue.is_open or self._barred(queue.name) is not None:
             return 0
         for name in self._bounds_of(queue.name):
             bounds = self.entitlement(name)
@@ -127,20 +129,21 @@ class Capacity(AccountKeeper):
         return self.left_by_guarantees(queue.name, kind.request, want)
 
     def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
-        barred = self._barred(queue.name)
         if not queue.is_open:
-            barred = f"queue {queue.name!r} is closed"
-        if not barred:
-            need, missing = needed(contender, kind)
-            for name in self._bounds_of(queue.name):
-                short_by = self._short(name, missing, self._taken(name, contender, kind))
-                if short_by:
-                    refusal = self._refusal(name, contender, need, short_by)
-                    return replace(refusal, need=worth_waiting_for(contender, need))
-            kept = self.kept_for_others(queue.name, need, missing)
-            if kept is not None:
-                return replace(kept, need=worth_waiting_for(contender, need))
-        return misplaced_queue(barred or f"queue {queue.name!r} is full")
+            return misplaced_queue(f"queue {queue.name!r} is closed", Unblock.QUEUE)
+        barred = self._barred(queue.name)
+        if barred is not None:
+            return barred
+        need, missing = needed(contender, kind)
+        for name in self._bounds_of(queue.name):
+            short_by = self._short(name, missing, self._taken(name, contender, kind))
+            if short_by:
+                refusal = self._refusal(name, contender, need, short_by)
+                return replace(refusal, need=worth_waiting_for(contender, need))
+        kept = self.kept_for_others(queue.name, need, missing)
+        if kept is not None:
+            return replace(kept, need=worth_waiting_for(contender, need))
+        return misplaced_queue(f"queue {queue.name!r} is full", Unblock.SHARE)
 
     def _taken(self, queue: str, contender: Contender, kind: TaskClass) -> Sums:
         """What is held, and what is kept for others than these pods."""
@@ -172,11 +175,21 @@ class Capacity(AccountKeeper):
             short_by=short_by,
             limit=self.entitlement(queue).limit,
             holders=lambda resource: self.largest_holders(queue, resource),
+            kept=lambda resource: self.guarantees_against(queue, resource),
         )
 
-    def _barred(self, queue: str) -> str:
+    def _guarantees_against(self, queue: str, resource: str) -> list[tuple[str, int]]:
+        queues = self._session.queues if self._session is not None else {}
+        limit = self.entitlement(queue).at_most(resource)
+        return guaranteed_to(queues, self._bounds_of(queue), self._rivals(queue), resource, limit)
+
+    def _rivals(self, queue: str) -> Sequence[str]:
+        """Every queue whose guarantee makes the limit of this one smaller."""
+        return [name for name in self._entitlements if name != queue]
+
+    def _barred(self, queue: str) -> Refusal | None:
         """Why the queue takes no jobs at all."""
-        return ""
+        return None
 
     def _bounds_of(self, queue: str) -> Sequence[str]:
         """Every queue whose limit counts, its own first."""
@@ -187,7 +200,7 @@ class Capacity(AccountKeeper):
     def preemptive(self, queue: QueueInfo, claim: Claim) -> bool:
         """It stays within its limit, and of something it asks for within what it deserves."""
         request = claim.request
-        if not queue.is_open or self._barred(queue.name):
+        if not queue.is_open or self._barred(queue.name) is not None:
             return False
         if self._short(queue.name, request, self.accounts.allocated(queue.name)):
             return False
@@ -273,8 +286,21 @@ class HierarchicalCapacity(Capacity):
         """The nearer relative gives way first."""
         return (-self._tree.common(queue.name, claimant.name),)
 
-    def _barred(self, queue: str) -> str:
-        return self._tree.jobs_barred(queue)
+    def _barred(self, queue: str) -> Refusal | None:
+        problem = self._tree.jobs_barred(queue)
+        if not problem:
+            return None
+        is_parent = bool(self._tree.position(queue).children)
+        return misplaced_queue(problem, Unblock.LEAF if is_parent else Unblock.QUEUE_MENDED)
+
+    def _rivals(self, queue: str) -> Sequence[str]:
+        path = self._tree.path(queue)
+        return [
+            sibling
+            for parent, child in pairwise(path)
+            for sibling in self._tree.position(parent).children
+            if sibling != child
+        ]
 
     def _bounds_of(self, queue: str) -> Sequence[str]:
         return self._tree.path(queue)[::-1]

@@ -22,11 +22,13 @@ from stromboli.scheduling.queue_gauges import Gauges, queue_gauges
 from stromboli.scheduling.queue_reasons import (
     beyond_limit,
     beyond_share,
+    guaranteed_to,
     misplaced_queue,
     needed,
     worth_waiting_for,
 )
 from stromboli.scheduling.queues import QueueInfo
+from stromboli.scheduling.reasons import Unblock
 from stromboli.scheduling.resources import Amounts
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.shares import PLENTY, Demand, dominant_share, room_for, shortage
@@ -120,19 +122,31 @@ class Proportion(AccountKeeper):
 
     def enqueueable(self, contender: Contender) -> Vote | Refusal:
         least, queue = contender.job.min_resources, contender.queue
-        limit = (self._limits.get(queue) or Entitlement()).limit
-        short_by = shortage(least, self.accounts.spoken_for(queue), limit, otherwise=0)
+        taken = self.accounts.spoken_for(queue)
+        short_by = shortage(least, taken, self._limit(queue), otherwise=0)
         if not short_by:
             return Vote.PERMIT
-        refusal = beyond_limit(
+        return replace(self._beyond_limit(queue, least, short_by), need=least)
+
+    def _beyond_limit(self, queue: str, need: Amounts, short_by: Amounts) -> Refusal:
+        return beyond_limit(
             queue,
             of=queue,
-            need=least,
+            need=need,
             short_by=short_by,
-            limit=limit,
+            limit=self._limit(queue),
             holders=lambda resource: self.largest_holders(queue, resource),
+            kept=lambda resource: self.guarantees_against(queue, resource),
         )
-        return replace(refusal, need=least)
+
+    def _limit(self, queue: str) -> Mapping[str, int]:
+        return (self._limits.get(queue) or Entitlement()).limit
+
+    def _guarantees_against(self, queue: str, resource: str) -> list[tuple[str, int]]:
+        queues = self._session.queues if self._session is not None else {}
+        others = [name for name in queues if name != queue]
+        limit = self._limit(queue).get(resource, 0)
+        return guaranteed_to(queues, (queue,), others, resource, limit)
 
     def how_many(self, queue: QueueInfo, contender: Contender, kind: TaskClass, want: int) -> int:
         if not queue.is_open:
@@ -144,7 +158,7 @@ class Proportion(AccountKeeper):
 
     def why_not(self, queue: QueueInfo, contender: Contender, kind: TaskClass) -> Refusal:
         if not queue.is_open:
-            return misplaced_queue(f"queue {queue.name!r} is closed")
+            return misplaced_queue(f"queue {queue.name!r} is closed", Unblock.QUEUE)
         entitlement = self.entitlement(queue.name)
         held = self.accounts.held(queue.name)
         need, missing = needed(contender, kind)
@@ -154,14 +168,7 @@ class Proportion(AccountKeeper):
         if kept is not None:
             refusal = kept
         elif beyond:
-            refusal = beyond_limit(
-                queue.name,
-                of=queue.name,
-                need=need,
-                short_by=beyond,
-                limit=entitlement.limit,
-                holders=lambda resource: self.largest_holders(queue.name, resource),
-            )
+            refusal = self._beyond_limit(queue.name, need, beyond)
         else:
             refusal = beyond_share(
                 queue.name,
