@@ -5,13 +5,26 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from stromboli.api.core import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredSchedulingTerm,
+    TopologySpreadConstraint,
+)
 from stromboli.api.meta import KubeObject
+from stromboli.api.projections import encode_projection
+from stromboli.api.selectors import LabelSelector, Requirement
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
+from stromboli.scheduling.fact_reading import FactReader, UnfitPod
 from stromboli.testkit.scheduling_objects import gang, node, pod, pod_group, queue
 from stromboli.testkit.simulation import Simulation
-from stromboli.testkit.small_clusters import bound, cluster, core_of, message
+from stromboli.testkit.small_clusters import add, bound, cluster, core_of, message
 
 GOOD: list[KubeObject] = [queue(), node("n1"), *gang("good", 2)]
 
@@ -72,6 +85,105 @@ def test_a_pod_group_with_bad_amounts_waits_and_says_so():
 
     assert good_runs(simulation)
     assert core.explanations["test", "bad"].code is Code.MISCONFIGURED
+
+
+def test_a_negative_minimum_is_nothing_to_reckon_with():
+    bad = pod_group("bad", min_member=-1)
+    simulation, core = simulated(bad, pod("bad-main-0", group="bad"))
+
+    assert good_runs(simulation)
+    why = core.explanations["test", "bad"]
+    assert why.code is Code.MISCONFIGURED
+    assert why.sentence == "podgroup test/bad is set aside: minMember is -1, expected 0 or more"
+    assert why.sentence in message(simulation, "bad")
+
+
+def test_a_gang_says_which_of_its_pods_were_set_aside_until_they_are_mended():
+    group = pod_group("bad", min_member=2)
+    broken = [pod(f"bad-main-{number}", group="bad", cpu="-1") for number in (1, 2)]
+    simulation, core = simulated(group, pod("bad-main-0", group="bad"), *broken)
+
+    assert good_runs(simulation)
+    why = core.explanations["test", "bad"]
+    assert why.code is Code.GANG_INCOMPLETE
+    assert why.sentence == (
+        "1 of at least 2 pods exist and can still run; 2 of its pods were set aside "
+        "(bad-main-1: cpu is '-1', expected 0 to 8Pi; …)"
+    )
+    add(simulation, pod("bad-main-1", group="bad"))
+    simulation.delete("pod", "test", "bad-main-2")
+    simulation.run()
+    assert "bad-main-1" in bound(simulation)
+    assert core.cluster.jobs["test", "bad"].unfit == {}
+
+
+def test_a_complete_gang_tells_of_pods_that_were_set_aside_too():
+    group = pod_group("bad", min_member=0)
+    _, core = simulated(group, pod("bad-main-0", group="bad", cpu="-1"))
+
+    assert core.reasons()["test", "bad"].sentence == (
+        "1 of its pods was set aside (bad-main-0: cpu is '-1', expected 0 to 8Pi)"
+    )
+
+
+def with_operator(operator: str, of: str) -> dict[str, Any]:
+    wrong = (Requirement(key="zone", operator=operator, values=("a",)),)
+    term = PodAffinityTerm(
+        topology_key="zone", label_selector=LabelSelector(match_expressions=wrong)
+    )
+    between = PodAffinity(required_during_scheduling_ignored_during_execution=(term,))
+    on_node = NodeSelectorTerm(match_expressions=wrong)
+    liked = (PreferredSchedulingTerm(weight=1, preference=on_node),)
+    match of:
+        case "node affinity":
+            selector = NodeSelector(node_selector_terms=(on_node,))
+            nodes = NodeAffinity(required_during_scheduling_ignored_during_execution=selector)
+            return {"affinity": Affinity(node_affinity=nodes)}
+        case "preferred node affinity":
+            nodes = NodeAffinity(preferred_during_scheduling_ignored_during_execution=liked)
+            return {"affinity": Affinity(node_affinity=nodes)}
+        case "pod affinity":
+            return {"affinity": Affinity(pod_affinity=between)}
+        case "pod anti-affinity":
+            return {"affinity": Affinity(pod_anti_affinity=between)}
+        case _:
+            spread = TopologySpreadConstraint(
+                topology_key="zone", max_skew=1, label_selector=term.label_selector
+            )
+            return {"topology_spread_constraints": (spread,)}
+
+
+@pytest.mark.parametrize(
+    ("of", "operator"),
+    [
+        ("node affinity", "Inn"),
+        ("preferred node affinity", "Inn"),
+        ("pod affinity", "Inn"),
+        ("pod anti-affinity", "Gt"),
+        ("topology spread", ""),
+    ],
+)
+def test_an_operator_that_does_not_exist_sets_its_pod_aside(of: str, operator: str):
+    """By whichever way it comes: as an object, or packed from the bus."""
+    bad = pod("bad-main-0", group="bad", **with_operator(operator, of))
+    simulation, core = simulated(pod_group("bad", min_member=1), bad)
+
+    assert good_runs(simulation)
+    said = f"{of.removeprefix('preferred ')} has the operator {operator!r}, expected one of In, "
+    assert said in core.cluster.set_aside["pod", "test", "bad-main-0"]
+    assert said in core.explanations["test", "bad"].sentence
+    packed = FactReader(["volcano"]).pod(encode_projection(bad))
+    assert isinstance(packed, UnfitPod)
+    assert packed.group == "bad"
+
+
+@pytest.mark.parametrize("given", [{"on": "n1", "phase": "Running"}, {"scheduler": "default"}])
+def test_a_pod_that_is_not_to_be_placed_may_ask_for_whatever_it_wants(given: dict[str, str]):
+    """What stands on a node takes room there, even if we do not know its operators."""
+    odd = pod("odd", **given, **with_operator("Like", "node affinity"))
+    _, core = simulated(odd)
+
+    assert core.cluster.set_aside == {}
 
 
 def test_a_pod_larger_than_any_node_waits_alone():

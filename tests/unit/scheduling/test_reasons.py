@@ -1,4 +1,4 @@
-"""Every job that is not complete has exactly one current reason, whatever is configured."""
+"""Every job that has pods to place has exactly one current reason, whatever is configured."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from stromboli.scheduling.status import is_ready
 from stromboli.testkit.effort import examples
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, pod_group, queue
 from stromboli.testkit.simulation import Simulation
-from stromboli.testkit.small_clusters import add, bound, cluster, code, core_of, message
+from stromboli.testkit.small_clusters import add, bound, cluster, code, core_of, group, message
 
 GATES = {
     "": (),
@@ -43,6 +43,7 @@ confs = st.builds(
             ("backfill",),
             ("enqueue",),
             ("enqueue", "preempt"),
+            ("reclaim",),
             ("enqueue", "gangpreempt", "gangreclaim"),
         ]
     ),
@@ -102,7 +103,7 @@ def check_everybody_knows_why(simulation: Simulation) -> None:
     core = core_of(simulation)
     reasons = core.reasons()
     for key, job in core.cluster.jobs.items():
-        if job.is_wanted and not is_ready(job):
+        if job.is_wanted and (job.awaited or not is_ready(job)):
             why = reasons[key]
             assert why.sentence
             assert why.unblock
@@ -113,7 +114,7 @@ def check_everybody_knows_why(simulation: Simulation) -> None:
 
 @given(confs, st.lists(jobs, max_size=4), st.integers(0, 2), st.sets(st.integers(0, 9), max_size=4))
 @settings(max_examples=examples(90), deadline=None)
-def test_after_any_cycle_every_job_that_is_not_complete_has_a_reason(
+def test_after_any_cycle_every_job_with_pods_to_place_has_a_reason(
     conf: SchedulingConf, given_jobs: list[dict[str, Any]], nodes: int, refused: set[int]
 ):
     turn = -1
@@ -135,6 +136,29 @@ def test_after_any_cycle_every_job_that_is_not_complete_has_a_reason(
     for _ in range(3):
         simulation.advance(1.5)
         check_everybody_knows_why(simulation)
+
+
+def test_a_complete_job_whose_pods_nobody_places_has_a_reason_and_stays_ready():
+    conf = SchedulingConf(actions=("reclaim",), tiers=((PluginConf("gang"),),))
+    simulation = cluster(node("n1"), gang("job", 1, min_member=0, group=ADMITTED), conf=conf)
+    why = core_of(simulation).reasons()["test", "job"]
+
+    assert why.code is Code.MISCONFIGURED
+    assert why.sentence == "none of the configured actions (reclaim) places its pods"
+    assert message(simulation, "job") == ""
+    assert [c.type for c in group(simulation, "job").status.conditions] == ["Scheduled"]
+
+
+def test_a_complete_job_with_gated_pods_does_not_say_that_it_needs_them():
+    gated = pod("job-main-1", group="job", scheduling_gates=GATES["mine"])
+    simulation = cluster(node("n1"), gang("job", 1), gated)
+    why = core_of(simulation).reasons()["test", "job"]
+
+    assert (
+        why.sentence == "1 of its pods are held by scheduling gates, and it has the 1 that it needs"
+    )
+    ready = [event for event in simulation.events if event["message"] == "pod group is ready"]
+    assert len(ready) == 1
 
 
 SHARING = [("proportion", False), ("capacity", False), ("capacity", True)]

@@ -35,6 +35,7 @@ from stromboli.scheduling.pods import (
     TaskClass,
     TaskStatus,
     are_alike,
+    read_notes,
     read_task,
 )
 from stromboli.scheduling.queues import QueueInfo, read_queue
@@ -113,6 +114,8 @@ class Cluster:
         """By kind, namespace and name: what can't be reckoned with, and why."""
         self.newly_set_aside: list[tuple[FactChanged, str]] = []
         """Of these, those that nobody has been told of yet."""
+        self._unfit: dict[PodKey, JobKey] = {}
+        """Pods of jobs among them."""
         self.changes = Changes()
         self.wanting: dict[JobKey, None] = {}
         """Jobs that were admitted and do not hold their minimum."""
@@ -210,8 +213,7 @@ class Cluster:
         self._job_changed(key)
 
     def apply(self, fact: FactChanged) -> None:
-        place = (fact.kind, fact.namespace, fact.name)
-        before = self.set_aside.pop(place, "")
+        before = self._no_longer_aside(fact)
         item: Any = fact.after
         try:
             match item:
@@ -242,9 +244,37 @@ class Cluster:
     def _put_aside(self, fact: FactChanged, bad: BadFact, before: str) -> None:
         said = f"{fact.namespace}/{fact.name}: {bad}"
         self.set_aside[fact.kind, fact.namespace, fact.name] = said
+        group = self._group_named(fact.after)
+        if group:
+            job = self._job((fact.namespace, group))
+            job.unfit[fact.name] = bad.problem
+            self._unfit[fact.namespace, fact.name] = job.key
+            self._job_changed(job.key)
         if said != before:
             self.newly_set_aside.append((fact, bad.problem))
             self.changes.oddities = True
+
+    def _group_named(self, item: object) -> str:
+        """The PodGroup of a pod that is ours to place and can't be reckoned with."""
+        match item:
+            case UnfitPod(group=group):
+                return group
+            case Pod() if item.spec.scheduler_name in self._scheduler_names:
+                return read_notes(item.metadata.annotations).group
+            case _:
+                return ""
+
+    def _no_longer_aside(self, fact: FactChanged) -> str:
+        """Why it was set aside until now; empty if it was not."""
+        before = self.set_aside.pop((fact.kind, fact.namespace, fact.name), "")
+        is_pod = bool(before) and fact.kind == "pod"
+        key = self._unfit.pop((fact.namespace, fact.name), None) if is_pod else None
+        if key is not None:
+            job = self._job(key)
+            job.unfit.pop(fact.name, None)
+            self._job_changed(key)
+            self._forget_if_empty(job)
+        return before
 
     def _other_seen(self, fact: FactChanged, item: Any) -> None:
         if isinstance(item, HyperNode):
@@ -464,7 +494,7 @@ class Cluster:
         return job
 
     def _forget_if_empty(self, job: Job) -> None:
-        if job.pod_group is None and not job.tasks:
+        if job.pod_group is None and not job.tasks and not job.unfit:
             self.jobs.pop(job.key, None)
             self.wanting.pop(job.key, None)
 

@@ -49,7 +49,7 @@ from stromboli.scheduling.reporting import Reporting
 from stromboli.scheduling.reserve import Reserve
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.sleeping import Wait
-from stromboli.scheduling.status import is_ready, phase_of
+from stromboli.scheduling.status import phase_of, wants_more
 from stromboli.scheduling.tally import (
     ACTION,
     CYCLE,
@@ -105,7 +105,7 @@ class SchedulerCore:
         return self._reporting.explanations
 
     def reasons(self) -> Mapping[JobKey, Explanation]:
-        """The same, with what is not worth saying yet: every job that is not complete has one."""
+        """The same, with what is not worth saying yet: every job that wants more has one."""
         return self._reporting.reasons()
 
     def ahead_of(self, key: JobKey) -> list[JobKey]:
@@ -498,7 +498,7 @@ class SchedulerCore:
         found = decisions.explanations.get(key)
         if found is not None:
             found = self._with_those_first(key, found)
-        elif not is_ready(job):
+        elif wants_more(job):
             found = self._left_over(job, contender)
         if contender is not None and contender.job.awaited:
             self.tally.attempted(UNSCHEDULABLE)
@@ -521,7 +521,7 @@ class SchedulerCore:
         return said
 
     def _left_over(self, job: Job, contender: Contender | None) -> Explanation | None:
-        """Why a job is not complete that no action spoke of."""
+        """Why a job that no action spoke of is not complete, or does not grow."""
         if job.gated:
             return held(job)
         return None if contender is None else left_over(contender, self._conf.actions)
@@ -562,7 +562,7 @@ def _wants_nothing(job: Job) -> bool:
         and TaskStatus.PENDING not in job.by_status
         and job.grouping is None
         and not job.problem
-        and is_ready(job)
+        and not wants_more(job)
     )
 
 

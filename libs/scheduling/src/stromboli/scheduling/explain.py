@@ -135,24 +135,33 @@ def not_complete(contender: Contender) -> Explanation:
         sentence = f"not enough pods of each task: {', '.join(missing)}"
     else:
         sentence = "not enough whole sub-groups of its pods exist and can still run"
+    if job.unfit:
+        sentence += f"; {_set_aside(job)}"
     return Explanation(Code.GANG_INCOMPLETE, sentence, Unblock.JOB)
+
+
+def _set_aside(job: Job) -> str:
+    name, why = next(iter(sorted(job.unfit.items())))
+    were = "1 of its pods was" if len(job.unfit) == 1 else f"{len(job.unfit)} of its pods were"
+    return f"{were} set aside ({name}: {why}{'; …' if len(job.unfit) > 1 else ''})"
 
 
 def held(job: Job) -> Explanation:
     """Pods that the gang can't do without are not to be placed yet: somebody gated them."""
     gated = [task for task in job.in_status(TaskStatus.PENDING) if task.gated]
     number, passing = len(gated), let_through(gated)
-    sentence = (
-        f"{number} of its pods are held by scheduling gates, "
-        f"and it needs {job.min_member} of {len(job.tasks)} at once"
-    )
+    sentence = f"{number} of its pods are held by scheduling gates, "
+    if job.ready < job.min_member:
+        sentence += f"and it needs {job.min_member} of {len(job.tasks)} at once"
+    else:
+        sentence += f"and it has the {job.min_member} that it needs"
     if passing:
         sentence += f"; its queue has room for {passing} of them and lets them through"
     return Explanation(Code.HELD, sentence, Unblock.JOB)
 
 
 def left_over(contender: Contender, actions: Sequence[str]) -> Explanation:
-    """No action had anything to say about the job, and it is not complete."""
+    """No action had anything to say about the job, and it is not complete, or wants to grow."""
     job = contender.job
     if contender.valid() < job.min_member or any(
         contender.valid(role) < least for role, least in job.role_minimums.items()
@@ -166,6 +175,8 @@ def left_over(contender: Contender, actions: Sequence[str]) -> Explanation:
     ):
         sentence = f"none of the configured actions ({', '.join(actions)}) places its pods"
         return Explanation(Code.MISCONFIGURED, sentence, Unblock.CONFIGURATION)
+    if job.unfit and not job.awaited:
+        return Explanation(Code.GANG_INCOMPLETE, _set_aside(job), Unblock.JOB)
     return NOT_LOOKED_AT
 
 

@@ -49,6 +49,8 @@ class UnfitPod(msgspec.Struct, frozen=True):
     """A pod that can't be reckoned with, and why."""
 
     problem: BadFact
+    group: str = ""
+    """The PodGroup that it names, if it is ours to place."""
 
 
 class FactReader:
@@ -140,9 +142,13 @@ class FactReader:
     ) -> Task | UnfitPod:
         notes = self._notes_in(annotations)
         kind = self._class_of(pod, notes, packed)
+        group = notes.group if pod.spec.scheduler_name in self._ours else ""
         if isinstance(kind, BadFact):
-            return UnfitPod(kind)
-        return make_task(pod, notes, kind, self._ours, labels=labels)
+            return UnfitPod(kind, group)
+        try:
+            return make_task(pod, notes, kind, self._ours, labels=labels)
+        except BadFact as bad:
+            return UnfitPod(bad, group)
 
     def _notes_in(self, annotations: bytes) -> Notes:
         known = self._notes.get(annotations)

@@ -55,6 +55,8 @@ class Job:
     """Per role; as in Volcano they count only if the gang's minimum covers them all."""
     priority: int = 0
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    unfit: dict[str, str] = field(default_factory=dict[str, str])
+    """Its pods that can't be reckoned with, by name, and why; they are not among the tasks."""
     allocated: dict[str, int] = field(default_factory=dict[str, int])
     """What its pods that have a node, or were promised one, ask for."""
     awaited: dict[str, int] = field(default_factory=dict[str, int])
@@ -131,16 +133,18 @@ class Job:
         self.min_resources = NOTHING
         policies = pod_group.spec.sub_group_policy if pod_group else ()
         self.grouping = Grouping(policies) if policies else None
-        self.min_member = pod_group.spec.min_member if pod_group else 0
+        self.min_member = max(0, pod_group.spec.min_member) if pod_group else 0
         minimums = pod_group.spec.min_task_member if pod_group else {}
         self.role_minimums = minimums if sum(minimums.values()) <= self.min_member else {}
         if pod_group is None:
             self.forget_asked()
             return
+        what = f"podgroup {self.key[0]}/{self.key[1]}"
         try:
-            self.min_resources = amounts_of(
-                f"podgroup {self.key[0]}/{self.key[1]}", pod_group.spec.min_resources
-            )
+            if pod_group.spec.min_member < 0:
+                number = pod_group.spec.min_member
+                raise BadFact(what, f"minMember is {number}, expected 0 or more")
+            self.min_resources = amounts_of(what, pod_group.spec.min_resources)
         except BadFact as bad:
             self.problem = str(bad)
         self._see_own_write()

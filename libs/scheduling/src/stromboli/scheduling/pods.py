@@ -34,6 +34,8 @@ from stromboli.api.wellknown import (
     TASK_SPEC,
     VOLCANO_GROUP_NAME,
 )
+from stromboli.scheduling.errors import BadFact
+from stromboli.scheduling.operators import unknown_operator
 from stromboli.scheduling.resources import CPU, MEMORY, PODS, Amounts, added, amounts_of, larger
 from stromboli.scheduling.slim_pods import NO_LABELS, SlimPod, labels_in, packed_labels
 from stromboli.scheduling.social import Social, read_social
@@ -132,6 +134,8 @@ class TaskClass(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """What it says of how its nodes are scored (`resource-strategy-fit`), as it is written."""
     burst: Amounts = ()
     """Cpu and memory that its limits allow beyond its request (`usage`)."""
+    problem: str = ""
+    """What it asks of nodes or neighbours that means nothing; then it is not placed."""
 
     @property
     def is_best_effort(self) -> bool:
@@ -267,9 +271,14 @@ def make_task(
     *,
     labels: bytes,
 ) -> Task:
-    """The pod as a task, of this class, with these annotations and these labels as they travel."""
+    """The pod as a task, of this class, with these annotations and these labels as they travel.
+
+    Raises BadFact for one that is ours to place and can't be: whoever has a node takes room there.
+    """
     spec, metadata, status = pod.spec, pod.metadata, pod.status
     said, name, node = metadata.labels, metadata.name, spec.node_name
+    if kind.problem and not node and spec.scheduler_name in scheduler_names:
+        raise BadFact("a pod", kind.problem)
     return Task(
         namespace=metadata.namespace,
         name=name,
@@ -397,6 +406,7 @@ def _read_class(pod: Pod) -> TaskClass:
         claims=claims_of(pod),
         strategy=notes.strategy,
         burst=_burst(pod),
+        problem=unknown_operator(pod),
     )
 
 

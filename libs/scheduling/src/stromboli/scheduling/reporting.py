@@ -24,10 +24,10 @@ from stromboli.scheduling.resources import readable
 from stromboli.scheduling.status import (
     condition_of,
     fit_error,
-    is_ready,
     next_status,
     says,
     waiting_since,
+    wants_more,
 )
 from stromboli.scheduling.trial import Placement
 
@@ -138,15 +138,12 @@ class Reporting:
         self.pods.forget(key)
 
     def reasons(self) -> dict[JobKey, Explanation]:
-        """The one current reason of every job that is wanted and not complete, told or not.
-
-        Of one that is complete and could grow, if it has one.
-        """
+        """The one current reason of every job that is wanted and wants more, told or not."""
         found: dict[JobKey, Explanation] = {}
         for key, job in self.cluster.jobs.items():
             if job.is_wanted:
                 reason = self.explanations.get(key) or self._unsaid.get(key)
-                if reason is not None or not is_ready(job):
+                if reason is not None or wants_more(job):
                     found[key] = reason or NOT_LOOKED_AT
         return found
 
@@ -270,9 +267,11 @@ class Reporting:
         added = [condition for condition in conditions if condition not in standing]
         if not added:
             return []
+        if condition_of(added, "Scheduled") is not None:
+            is_new = condition_of(standing, "Scheduled") is None
+            return [*self.announcing.ready(job, now)] if is_new else []
         if explanation is None:
-            is_ready = condition_of(standing, "Scheduled") is None
-            return [*self.announcing.ready(job, now)] if is_ready else []
+            return []
         before = condition_of(standing, "Unschedulable")
         if before is not None and says(before, explanation.code):
             return []

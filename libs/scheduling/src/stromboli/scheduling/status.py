@@ -35,6 +35,7 @@ __all__ = [
     "says",
     "status_patch",
     "waiting_since",
+    "wants_more",
 ]
 
 NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
@@ -86,10 +87,20 @@ def condition_of(conditions: Iterable[PodGroupCondition], type_: str) -> PodGrou
 
 
 def is_ready(job: Job) -> bool:
-    """Whether the gang's minimum is met by pods that have a place or have finished."""
+    """Whether the gang's minimum is met by pods that have a place or have finished.
+
+    Nobody can say that of a PodGroup that is set aside before it began.
+    """
+    if job.problem and not job.ready:
+        return False
     return job.ready >= job.min_member and all(
         job.count(*READY, role=role) >= least for role, least in job.role_minimums.items()
     )
+
+
+def wants_more(job: Job) -> bool:
+    """Whether it is not complete, or has pods without a place beyond that."""
+    return bool(job.awaited or job.unfit) or not is_ready(job)
 
 
 def phase_of(job: Job, phase: str, *, unschedulable: bool = False) -> str:

@@ -30,9 +30,11 @@ def _absent(cluster: Cluster) -> Iterator[tuple[JobKey, Explanation]]:
             sentence = f"its PodGroup {key[1]!r} does not exist"
             yield key, _incomplete(sentence, cluster.now, cluster.now)
         elif not job.tasks and group is not None and group.status.phase not in _SETTLED:
-            least = group.spec.min_member
+            least = job.min_member
             plural = "pod" if least == 1 else "pods"
             sentence = f"0 of at least {least} {plural} exist and can still run"
+            if not least:
+                sentence = "none of its pods exist"
             yield key, _incomplete(sentence, _created(group, cluster.now), cluster.now)
 
 
