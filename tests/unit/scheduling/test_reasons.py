@@ -161,6 +161,21 @@ def test_a_complete_job_with_gated_pods_does_not_say_that_it_needs_them():
     assert len(ready) == 1
 
 
+def test_room_that_is_free_is_not_said_to_be_waited_for():
+    """Nobody is ending: who makes room has found some, and binds nothing."""
+    conf = SchedulingConf(
+        actions=("preempt",), tiers=((PluginConf("gang"), PluginConf("predicates")),)
+    )
+    simulation = cluster(node("n1"), gang("job", 1, group=ADMITTED), conf=conf)
+    why = core_of(simulation).reasons()["test", "job"]
+
+    assert core_of(simulation).pipelined
+    assert (why.code, why.unblock) == (Code.MISCONFIGURED, Unblock.CONFIGURATION)
+    assert why.sentence == (
+        "there is room for 1 of its pods, but none of the configured actions (preempt) binds them"
+    )
+
+
 SHARING = [("proportion", False), ("capacity", False), ("capacity", True)]
 
 

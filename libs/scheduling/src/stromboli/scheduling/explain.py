@@ -5,7 +5,7 @@ PodGroup's condition, because people search for it. What would help is also what
 until then nobody looks at it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,7 @@ from stromboli.scheduling.resources import (
     readable,
 )
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.trial import Placement
 
 __all__ = [
     "NOT_LOOKED_AT",
@@ -216,15 +217,42 @@ def waits_behind(contender: Contender, head: Contender) -> Explanation:
     return Explanation(Code.PRIORITY_WAIT, sentence, Unblock.TURN, ahead=(name,))
 
 
-def waits_for_release(contender: Contender) -> Explanation:
+def waits_for_release(
+    session: Session, contender: Contender, pipelined: Iterable[Placement]
+) -> Explanation:
+    """Pods wait on nodes where others are ending; or nobody is, and these are not bound yet."""
     waiting = sum(contender.pipelined.values())
     held = sum(contender.placed.values())
+    placements = list(pipelined)
+    if not _anybody_ends(session, placements):
+        return _not_bound_yet(session, waiting, placements)
     return Explanation(
         Code.WAITING_FOR_RELEASE,
         f"{held} of its pods have room, {waiting} wait for pods that are ending",
         Unblock.CAPACITY,
         schedulable=held,
     )
+
+
+def _anybody_ends(session: Session, placements: Sequence[Placement]) -> bool:
+    """Whether somebody is ending, or was told to go, on the nodes of these."""
+    slots = {slot for placement in placements for slot in placement.slots.tolist()}
+    if any(eviction.slot in slots for eviction in session.trial.evicted.values()):
+        return True
+    return bool(session.nodes.releasing[:, sorted(slots)].any())
+
+
+def _not_bound_yet(session: Session, waiting: int, placements: Sequence[Placement]) -> Explanation:
+    """Room is free: who makes room keeps it for them, and leaves the binding to others."""
+    sentence = f"there is room for {waiting} of its pods, "
+    kinds = {placement.kind for placement in placements}
+    binding = {"backfill" if kind.is_best_effort else "allocate" for kind in kinds}
+    if binding <= set(session.actions):
+        sentence += "and they are bound when it is looked at next"
+        return Explanation(Code.PENDING_EVALUATION, sentence, Unblock.TIME)
+    actions = ", ".join(session.actions)
+    sentence += f"but none of the configured actions ({actions}) binds them"
+    return Explanation(Code.MISCONFIGURED, sentence, Unblock.CONFIGURATION)
 
 
 def waits_for_victims(contender: Contender, victims: Sequence[Task]) -> Explanation:

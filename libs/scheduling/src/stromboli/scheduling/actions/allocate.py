@@ -139,17 +139,19 @@ def _take_turn(
             decisions.commits.append(Commit(contender, kept.placements))
         if kept.pipelined:
             decisions.holding[contender.key] = None
-            decisions.explanations.setdefault(contender.key, waits_for_release(contender))
+            waits = waits_for_release(session, contender, kept.pipelined)
+            decisions.explanations.setdefault(contender.key, waits)
         contender.keep(filled.left)
         if explanation is not None:
             decisions.explanations[contender.key] = explanation
         return bool(filled.left) and filled.found > 0
+    tried = session.trial.placements(mark)
     if filled.found and session.panel.may_wait(contender):
         contender.keep(filled.left)
         decisions.holding[contender.key] = None
-        decisions.explanations[contender.key] = waits_for_release(contender)
+        decisions.explanations[contender.key] = waits_for_release(session, contender, tried)
         return False
-    decisions.tried[contender.key] = session.trial.placements(mark)
+    decisions.tried[contender.key] = tried
     session.trial.rollback(mark)
     if explanation is None and not contender.job.gated:
         explanation = not_complete(contender)

@@ -63,7 +63,8 @@ def run(session: Session, decisions: Decisions) -> None:
                 decisions.commits.append(Commit(contender, kept.placements))
             if kept.pipelined:
                 decisions.holding[contender.key] = None
-                decisions.explanations.setdefault(contender.key, waits_for_release(contender))
+                waits = waits_for_release(session, contender, kept.pipelined)
+                decisions.explanations.setdefault(contender.key, waits)
         else:
             session.trial.rollback(mark)
         contender.best_effort = left

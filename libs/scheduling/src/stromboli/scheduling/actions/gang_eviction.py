@@ -129,7 +129,9 @@ class _Evicting:
                     if is_for_allocate(session, self.action, mark):
                         session.trial.rollback(mark)
                     else:
-                        conclude(self.decisions, contender, session.trial.commit(mark), left)
+                        conclude(
+                            session, self.decisions, contender, session.trial.commit(mark), left
+                        )
                     return True
         session.trial.rollback(mark)
         return False

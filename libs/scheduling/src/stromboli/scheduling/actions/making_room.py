@@ -14,7 +14,7 @@ from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.actions.tenancy import Tenancy
 from stromboli.scheduling.actions.turns import Turn, behind_others
 from stromboli.scheduling.decisions import Claimed, Decisions
-from stromboli.scheduling.explain import waits_for_release, waits_for_victims
+from stromboli.scheduling.explain import Code, waits_for_release, waits_for_victims
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import Claim
 from stromboli.scheduling.pods import Task, TaskStatus
@@ -170,7 +170,9 @@ def _has_room_now(session: Session, mark: int) -> bool:
     return True
 
 
-def conclude(decisions: Decisions, contender: Contender, kept: Kept, left: list[Task]) -> None:
+def conclude(
+    session: Session, decisions: Decisions, contender: Contender, kept: Kept, left: list[Task]
+) -> None:
     """Note what was decided for a job that others make room for."""
     decisions.holding[contender.key] = None
     best_effort = {task.uid for task in left if task.kind.is_best_effort}
@@ -179,17 +181,31 @@ def conclude(decisions: Decisions, contender: Contender, kept: Kept, left: list[
     if kept.evictions:
         decisions.claims.append(Claimed(contender, kept.evictions, kept.pipelined))
     else:
-        decisions.explanations[contender.key] = waits_for_release(contender)
+        _tell_of_room(session, decisions, contender, kept.pipelined)
 
 
-def explain(decisions: Decisions) -> None:
+def explain(session: Session, decisions: Decisions) -> None:
     """Tell jobs who makes room for them, once that is sure."""
     victims: dict[Contender, list[Task]] = {}
+    waiting: dict[Contender, list[Placement]] = {}
     for claim in decisions.claims:
         if claim.contender is not None:
             tasks = [eviction.task for eviction in claim.evictions]
             victims.setdefault(claim.contender, []).extend(tasks)
+            waiting.setdefault(claim.contender, []).extend(claim.pipelined)
     for contender, tasks in victims.items():
-        decisions.explanations[contender.key] = (
-            waits_for_victims(contender, tasks) if tasks else waits_for_release(contender)
-        )
+        if tasks:
+            decisions.explanations[contender.key] = waits_for_victims(contender, tasks)
+        else:
+            _tell_of_room(session, decisions, contender, waiting[contender])
+
+
+def _tell_of_room(
+    session: Session, decisions: Decisions, contender: Contender, pipelined: list[Placement]
+) -> None:
+    """Where nobody is ending, why `allocate` did not bind it is the better reason."""
+    found = waits_for_release(session, contender, pipelined)
+    if found.code is Code.PENDING_EVALUATION:
+        decisions.explanations.setdefault(contender.key, found)
+    else:
+        decisions.explanations[contender.key] = found

@@ -113,7 +113,7 @@ class _Preempting:
         if is_for_allocate(session, NAME, mark):
             session.trial.rollback(mark)
             return False
-        conclude(self.decisions, contender, session.trial.commit(mark), left)
+        conclude(session, self.decisions, contender, session.trial.commit(mark), left)
         return assigned
 
     def _within_job(self, contender: Contender) -> None:
@@ -130,7 +130,7 @@ class _Preempting:
                 # Free room is for the gang as a whole, which could not use it.
                 session.trial.rollback(mark)
                 return
-            conclude(self.decisions, contender, session.trial.commit(mark), tasks[1:])
+            conclude(session, self.decisions, contender, session.trial.commit(mark), tasks[1:])
 
     def _for_each(
         self, contender: Contender, eligible: Callable[[Task], bool]

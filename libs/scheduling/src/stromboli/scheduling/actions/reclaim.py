@@ -99,7 +99,7 @@ class _Reclaiming:
         if is_for_allocate(session, NAME, mark):
             session.trial.rollback(mark)
             return
-        conclude(self.decisions, contender, session.trial.commit(mark), left)
+        conclude(session, self.decisions, contender, session.trial.commit(mark), left)
 
     def _reclaim(self, contender: Contender, task: Task, queues: list[str]) -> bool:
         session = self.session

@@ -136,7 +136,7 @@ class Sparing:
 def settle(session: Session, decisions: Decisions) -> None:
     """When an action has made room for all it could: who goes for good, and for whom."""
     _spare_across_jobs(session, decisions)
-    explain(decisions)
+    explain(session, decisions)
 
 
 def _spare_across_jobs(session: Session, decisions: Decisions) -> None:
