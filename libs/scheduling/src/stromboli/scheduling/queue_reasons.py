@@ -83,9 +83,13 @@ def beyond_limit(
     whose = f"queue {queue!r}" if queue == of else f"queue {queue!r}, above its queue {of!r},"
     most = {name: limit.get(name, 0) for name, _ in short_by}
     sentence = f"{whose} may use at most {_amounts(tuple(most.items()))}"
-    guaranteed = [_held(kept(name), name) for name, _ in short_by]
-    if any(guaranteed):
-        sentence += f", because of guarantees to {', '.join(filter(None, guaranteed))}"
+    guaranteed: dict[str, list[str]] = {}
+    for name, _ in short_by:
+        for who, units in kept(name):
+            guaranteed.setdefault(who, []).append(readable(((name, units),)))
+    if guaranteed:
+        whom = ", ".join(f"{who} ({', '.join(much)})" for who, much in guaranteed.items())
+        sentence += f", because of guarantees to {whom}"
     sentence += "; the job needs "
     beyond = tuple((name, units) for name, units in need if units > most.get(name, units))
     if beyond:
@@ -163,12 +167,10 @@ def _rest(need: Amounts, short_by: Amounts, holders: Holders) -> str:
     wanted = tuple(pair for pair in need if pair[0] in names and pair[0] != PODS)
     said = f"{_amounts(wanted)}, short by {_amounts(short_by)}"
     resource = short_by[0][0] if short_by else ""
-    held = _held(holders(resource), resource)
-    return f"{said}; most of it is held by {held}" if held else said
-
-
-def _held(holders: Iterable[tuple[str, int]], resource: str) -> str:
-    return ", ".join(f"{who} ({readable(((resource, units),))})" for who, units in holders)
+    held = [(who, readable(((resource, units),))) for who, units in holders(resource)]
+    if held:
+        said += f"; most of it is held by {', '.join(f'{who} ({much})' for who, much in held)}"
+    return said
 
 
 def largest(

@@ -19,8 +19,7 @@ from stromboli.api.timestamps import format_time
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Explanation
 from stromboli.scheduling.hierarchy import QueueTree
-from stromboli.scheduling.pods import JobKey
-from stromboli.scheduling.status import condition_of, is_ready
+from stromboli.scheduling.status import condition_of
 from stromboli.simulating.absent import explanations_of
 from stromboli.simulating.cluster import Cluster
 from stromboli.simulating.exact_amounts import exact_text, exact_texts, rewritten
@@ -77,10 +76,10 @@ def _binds(cluster: Cluster) -> dict[str, str]:
 
 def _group(cluster: Cluster, group: PodGroup, why: Explanation | None) -> dict[str, str]:
     reason = message = ""
-    key = (group.metadata.namespace, group.metadata.name)
-    if group.status.phase in _SETTLED or _is_complete(cluster, key):
+    if group.status.phase in _SETTLED:
         # It may wait with the pods beyond its minimum, and is scheduled all the same.
         why = None
+    key = (group.metadata.namespace, group.metadata.name)
     type_ = PodGroupConditionType.SCHEDULED if why is None else PodGroupConditionType.UNSCHEDULABLE
     condition = condition_of(group.status.conditions, type_)
     is_current = why is None or key in cluster.core.explanations
@@ -90,11 +89,6 @@ def _group(cluster: Cluster, group: PodGroup, why: Explanation | None) -> dict[s
         reason, message = why.code.value, why.text
     phase = group.status.phase or PodGroupPhase.PENDING.value
     return {"phase": phase, "reason": reason, "message": message}
-
-
-def _is_complete(cluster: Cluster, key: JobKey) -> bool:
-    job = cluster.core.cluster.jobs.get(key)
-    return job is not None and bool(job.tasks) and is_ready(job)
 
 
 def _explanation(why: Explanation) -> dict[str, Any]:
