@@ -58,7 +58,7 @@ async def test_a_leader_that_wakes_up_after_its_lease_does_nothing_any_more(
             # And back again, so that each has been both.
             second.pause()
             await eventually(
-                lambda: len(first.events("lease.acquired")) == 2, describe="the first to lead again"
+                lambda: len(first.events("lease.acquired")) > 1, describe="the first to lead again"
             )
             await flow.more(intents=36, changes=4)
             second.resume()
