@@ -61,7 +61,7 @@ def test_amounts_that_make_no_sense_are_set_aside(
     simulation, core = simulated(bad)
 
     assert good_runs(simulation)
-    assert said in core.cluster.set_aside[place]
+    assert said in core.cluster.aside.why[place]
     simulation.put(bad)
     simulation.run()
     (event,) = [event for event in simulation.events if event["reason"] == "SetAside"]
@@ -75,7 +75,7 @@ def test_it_is_taken_up_again_when_it_is_mended():
     simulation.put(node("n2"))
     simulation.run()
 
-    assert core.cluster.set_aside == {}
+    assert core.cluster.aside.why == {}
     assert "n2" in core.cluster.nodes
 
 
@@ -170,7 +170,7 @@ def test_an_operator_that_does_not_exist_sets_its_pod_aside(of: str, operator: s
 
     assert good_runs(simulation)
     said = f"{of.removeprefix('preferred ')} has the operator {operator!r}, expected one of In, "
-    assert said in core.cluster.set_aside["pod", "test", "bad-main-0"]
+    assert said in core.cluster.aside.why["pod", "test", "bad-main-0"]
     assert said in core.explanations["test", "bad"].sentence
     packed = FactReader(["volcano"]).pod(encode_projection(bad))
     assert isinstance(packed, UnfitPod)
@@ -183,7 +183,7 @@ def test_a_pod_that_is_not_to_be_placed_may_ask_for_whatever_it_wants(given: dic
     odd = pod("odd", **given, **with_operator("Like", "node affinity"))
     _, core = simulated(odd)
 
-    assert core.cluster.set_aside == {}
+    assert core.cluster.aside.why == {}
 
 
 def test_a_pod_larger_than_any_node_waits_alone():
@@ -244,7 +244,7 @@ def test_an_object_that_makes_no_sense_is_set_aside_and_others_go_on():
     )
 
     assert bound(simulation) == {"good-main-0": "n1"}
-    assert sorted(core_of(simulation).cluster.set_aside) == [
+    assert sorted(core_of(simulation).cluster.aside.why) == [
         ("node", "", "n0"),
         ("pod", "test", "bad-main-0"),
     ]

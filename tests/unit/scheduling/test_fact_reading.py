@@ -224,4 +224,4 @@ def test_facts_told_together_lead_to_what_they_lead_to_one_by_one(
         said += apart.handle(stimulus, now=100.0)
 
     assert tell(together, stimuli, now=100.0) == said
-    assert together.cluster.set_aside == apart.cluster.set_aside
+    assert together.cluster.aside.why == apart.cluster.aside.why

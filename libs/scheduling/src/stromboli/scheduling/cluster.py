@@ -17,6 +17,7 @@ from stromboli.api.scheduling import PodGroup, PodGroupPhase, Queue
 from stromboli.api.topology import HyperNode
 from stromboli.contracts.intents import BindGang
 from stromboli.contracts.stimuli import FactChanged
+from stromboli.scheduling.aside import Aside, group_named
 from stromboli.scheduling.conf import SchedulingConf
 from stromboli.scheduling.errors import BadFact
 from stromboli.scheduling.fact_reading import UnfitPod
@@ -35,7 +36,6 @@ from stromboli.scheduling.pods import (
     TaskClass,
     TaskStatus,
     are_alike,
-    read_notes,
     read_task,
 )
 from stromboli.scheduling.queues import QueueInfo, read_queue
@@ -110,12 +110,7 @@ class Cluster:
         self.ledger = Ledger()
         self.jobs: dict[JobKey, Job] = {}
         self.queues: dict[str, QueueInfo] = {}
-        self.set_aside: dict[tuple[str, str, str], str] = {}
-        """By kind, namespace and name: what can't be reckoned with, and why."""
-        self.newly_set_aside: list[tuple[FactChanged, str]] = []
-        """Of these, those that nobody has been told of yet."""
-        self._unfit: dict[PodKey, JobKey] = {}
-        """Pods of jobs among them."""
+        self.aside = Aside()
         self.changes = Changes()
         self.wanting: dict[JobKey, None] = {}
         """Jobs that were admitted and do not hold their minimum."""
@@ -153,7 +148,7 @@ class Cluster:
         self.nodes.settle()
         self.hyper_nodes.network(self.nodes)
         apart = self.hyper_nodes.problems
-        return self.set_aside | {("hypernode", "", name): why for name, why in apart.items()}
+        return self.aside.why | {("hypernode", "", name): why for name, why in apart.items()}
 
     def objects(self, kind: str) -> Mapping[tuple[str, str], Any]:
         return self._others[kind]
@@ -197,7 +192,7 @@ class Cluster:
             and task.kind.social is None
             and not task.kind.claims
             and not task.nominated
-            and not self.set_aside
+            and not self.aside.why
         )
 
     def _arrived(self, tasks: list[Task]) -> None:
@@ -242,33 +237,17 @@ class Cluster:
             self._put_aside(fact, bad, before)
 
     def _put_aside(self, fact: FactChanged, bad: BadFact, before: str) -> None:
-        said = f"{fact.namespace}/{fact.name}: {bad}"
-        self.set_aside[fact.kind, fact.namespace, fact.name] = said
-        group = self._group_named(fact.after)
-        if group:
-            job = self._job((fact.namespace, group))
-            job.unfit[fact.name] = bad.problem
-            self._unfit[fact.namespace, fact.name] = job.key
-            self._job_changed(job.key)
-        if said != before:
-            self.newly_set_aside.append((fact, bad.problem))
+        group = group_named(fact.after, self._scheduler_names)
+        key = (fact.namespace, group) if group else None
+        if key is not None:
+            self._job(key).unfit[fact.name] = bad.problem
+            self._job_changed(key)
+        if self.aside.put(fact, bad, before=before, job=key):
             self.changes.oddities = True
-
-    def _group_named(self, item: object) -> str:
-        """The PodGroup of a pod that is ours to place and can't be reckoned with."""
-        match item:
-            case UnfitPod(group=group):
-                return group
-            case Pod() if item.spec.scheduler_name in self._scheduler_names:
-                return read_notes(item.metadata.annotations).group
-            case _:
-                return ""
 
     def _no_longer_aside(self, fact: FactChanged) -> str:
         """Why it was set aside until now; empty if it was not."""
-        before = self.set_aside.pop((fact.kind, fact.namespace, fact.name), "")
-        is_pod = bool(before) and fact.kind == "pod"
-        key = self._unfit.pop((fact.namespace, fact.name), None) if is_pod else None
+        before, key = self.aside.take_back(fact)
         if key is not None:
             job = self._job(key)
             job.unfit.pop(fact.name, None)

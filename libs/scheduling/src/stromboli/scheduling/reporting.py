@@ -128,8 +128,7 @@ class Reporting:
 
     def set_aside(self, now: float) -> list[Instruction]:
         """An event on each object that can't be reckoned with, once per version of it."""
-        found, self.cluster.newly_set_aside = self.cluster.newly_set_aside, []
-        return [*self.announcing.set_aside(found, now)]
+        return [*self.announcing.set_aside(self.cluster.aside.tell(), now)]
 
     def forget(self, key: JobKey) -> None:
         self.explanations.pop(key, None)
