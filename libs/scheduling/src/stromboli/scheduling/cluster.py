@@ -268,15 +268,6 @@ class Cluster:
             self.neighbourhood.namespace_is(fact.name, item.metadata.labels)
         self._other_changed(fact.kind)
 
-    def _task(self, pod: Task | Pod | UnfitPod) -> Task:
-        match pod:
-            case Task():
-                return pod
-            case Pod():
-                return read_task(pod, self._scheduler_names)
-            case UnfitPod(problem):
-                raise problem
-
     def _gone(self, fact: FactChanged) -> None:
         match fact.kind:
             case "pod":
