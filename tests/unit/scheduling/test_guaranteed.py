@@ -23,7 +23,7 @@ def test_two_queues_together_leave_a_third_what_it_is_sure_of():
     take(found, "b", 4)
 
     assert found.room("c") == {"cpu": 2}
-    assert found.room("a") == {"cpu": 6}
+    assert found.room("a") == {}
     assert found.keepers("c", ["cpu"]) == ["a"]
 
 
@@ -34,7 +34,7 @@ def test_what_a_queue_uses_of_its_own_guarantee_costs_others_nothing():
     assert found.room("b") == {"cpu": 6}
     take(found, "a", 3)
 
-    assert found.room("b") == {"cpu": 4}
+    assert found.room("b") == {}
     assert found.keepers("b", ["cpu"]) == []
 
 
@@ -42,7 +42,7 @@ def test_more_guarantees_than_there_is_leave_a_queue_its_own():
     found = guaranteed(Accounts(), {"a": 8, "b": 8}, {"a": "", "b": "", "c": ""})
     take(found, "b", 9)
 
-    assert found.room("a") == {"cpu": 8}
+    assert found.room("a") == {}
     assert found.room("c") == {"cpu": 0}
 
 
@@ -56,7 +56,7 @@ def test_what_a_parent_is_sure_of_is_for_those_below_it():
     take(found, "b", 5)
 
     assert found.room("other") == {"cpu": 3}
-    assert found.room("a") == {"cpu": 5}
+    assert found.room("a") == {}
 
 
 def test_what_a_cycle_only_tried_is_forgotten_when_the_next_begins():
@@ -73,5 +73,13 @@ def test_what_a_cycle_only_tried_is_forgotten_when_the_next_begins():
 def test_where_nobody_is_sure_of_anything_nothing_is_kept():
     found = guaranteed(Accounts(), {}, {"a": "", "b": ""})
     take(found, "a", 50)
+
+    assert found.room("b") == {}
+
+
+def test_who_uses_all_that_it_is_sure_of_keeps_nothing_from_others():
+    """Pods on nodes that are away count as used, and must not stop others on nodes that are not."""
+    found = guaranteed(Accounts(), {"a": 4}, {"a": "", "b": ""}, total=6)
+    take(found, "a", 8)
 
     assert found.room("b") == {}

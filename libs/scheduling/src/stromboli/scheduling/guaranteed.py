@@ -72,22 +72,30 @@ class Guaranteed:
             self._follow(queue)
 
     def room(self, queue: str) -> dict[str, int]:
-        """How much more the queue may take, of every resource that somebody is sure of."""
-        return {name: self._room(queue, name, of) for name, of in self._resources.items()}
+        """How much more the queue may take, of every resource that is kept for somebody else.
+
+        Of others it may take what the nodes have: nobody is waited for who wants nothing kept.
+        """
+        return {
+            name: self._room(queue, name, of)
+            for name, of in self._resources.items()
+            if self._keepers(queue, name, of)
+        }
 
     def keepers(self, queue: str, resources: Iterable[str]) -> list[str]:
         """Other queues that are sure of more of these than they use, by name."""
+        found: set[str] = set()
+        for resource in resources:
+            of = self._resources.get(resource)
+            if of is not None:
+                found.update(self._keepers(queue, resource, of))
+        return sorted(found)
+
+    def _keepers(self, queue: str, resource: str, of: _Resource) -> list[str]:
         above = set(self._path(queue))
-        return sorted(
-            name
-            for name in self._parents
-            if name not in above
-            and any(
-                self._unused(name, resource, of)
-                for resource in resources
-                if (of := self._resources.get(resource)) is not None
-            )
-        )
+        return [
+            name for name in of.sure if name not in above and self._unused(name, resource, of) > 0
+        ]
 
     def _room(self, queue: str, name: str, of: _Resource) -> int:
         left = max(0, of.total - of.below.get(_POOL, 0))
