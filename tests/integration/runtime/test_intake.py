@@ -408,10 +408,13 @@ async def test_a_fence_waits_for_what_came_before_and_holds_what_comes_after(
     bus: Bus, nats_server: NatsServer
 ):
     handler = Recording()
-    before, at_fence = handler.hold(ONE), handler.hold("")
+    before, at_fence = handler.hold(ONE), handler.hold("fence/scheduler/-")
+
+    def own(key: str, number: int) -> PatchObject:
+        return intent(key, number, service="scheduler")
+
     async with asked(bus, nats_server, handler) as sender:
-        await ask_all(sender, intent(ONE, 0), intent(ONE, 1), fence(), intent(TWO, 0))
-        await ask_all(sender, intent(ONE, 2))
+        await ask_all(sender, own(ONE, 0), own(ONE, 1), fence(), own(TWO, 0), own(ONE, 2))
         await eventually(lambda: handler.begun, describe="the first intent")
         assert handler.begun == [f"{ONE}#0"]
 
@@ -424,6 +427,22 @@ async def test_a_fence_waits_for_what_came_before_and_holds_what_comes_after(
 
     assert handler.handled[2] == "fence#1"
     assert set(handler.handled[3:]) == {f"{TWO}#0", f"{ONE}#2"}
+
+
+async def test_other_services_pass_by_a_fence(bus: Bus, nats_server: NatsServer):
+    handler = Recording()
+    before, at_fence = handler.hold(ONE), handler.hold("fence/scheduler/-")
+    async with asked(bus, nats_server, handler) as sender:
+        await ask_all(sender, intent(ONE, 0, service="scheduler"), fence(), intent(TWO, 0))
+        await eventually(lambda: handler.of(TWO) == [0], describe="another service")
+        assert handler.begun == [f"{ONE}#0", f"{TWO}#0"]
+
+        before.set()
+        await eventually(lambda: "fence#1" in handler.begun, describe="the fence")
+        await ask_all(sender, intent(TWO, 1))
+        await eventually(lambda: handler.of(TWO) == [0, 1], describe="another service again")
+        at_fence.set()
+        await until_empty(bus)
 
 
 async def test_a_redelivery_of_what_is_still_here_is_recognised(bus: Bus, nats_server: NatsServer):

@@ -2,19 +2,31 @@
 
 The server delivers in order of sequence, repeats what was not acknowledged, and gives a new
 owner everything that has not ended. The model knows what may be handed out at any moment, so
-that too early, too late, twice and never are all found.
+that too early, too late, twice and never are all found. Beside it, the steps of the queue are
+counted: what one message costs must not depend on how many others wait.
 """
 
+import itertools
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stromboli.runtime.bus.ordering import AT_ONCE, BARRIER, Batch, Item, KeyedQueue, Parts, Run
+from stromboli.runtime.bus import ordering
+from stromboli.runtime.bus.ordering import AT_ONCE, Batch, Item, KeyedQueue, Parts, Run, Sender
 
 KEYS = st.sampled_from(["job-a", "job-b", "job-c"])
-SENDERS = st.sampled_from(["scheduler", "controllers"])
+SCHEDULER, CONTROLLERS, SHARD = ("scheduler", "-"), ("controllers", "-"), ("controllers", "jobs")
+SENDERS = st.sampled_from([SCHEDULER, CONTROLLERS, SHARD])
 
 Thing = Item[str]
+Handed = tuple[str, tuple[int, ...], bool]
+"""Key, sequences, complete."""
 
 
 class OrderingMachine(RuleBasedStateMachine):
@@ -25,6 +37,8 @@ class OrderingMachine(RuleBasedStateMachine):
         self.queue: KeyedQueue[str] = KeyedQueue()
         self.unfinished: list[Thing] = []
         self.delivered: set[int] = set()
+        self.entered: list[Thing] = []
+        """What has not ended and stands behind no fence of its sender, as it came in."""
         self.busy: list[Batch[str]] = []
         self.handed_out: set[int] = set()
         self.finished: set[int] = set()
@@ -34,23 +48,26 @@ class OrderingMachine(RuleBasedStateMachine):
     def _publish(
         self,
         key: str,
-        sender: str,
+        sender: Sender,
         deadline: float = 0.0,
         parts: Parts | None = None,
         run: Run | None = None,
+        *,
+        is_fence: bool = False,
     ) -> None:
         self.sequence += 1
         payload = f"{key}#{self.sequence}"
-        item = Item(self.sequence, key, payload, deadline, parts, sender, run)
+        item = Item(self.sequence, key, payload, deadline, parts, sender, run, is_fence)
         self.unfinished.append(item)
         self._deliver(item)
 
     def _deliver(self, item: Thing) -> None:
-        assert self.queue.accept(item)
         self.delivered.add(item.sequence)
+        batches = self.queue.accept(item)
+        self._is_handed_out(batches)
 
     @rule(key=KEYS, sender=SENDERS)
-    def an_intent_arrives(self, key: str, sender: str) -> None:
+    def an_intent_arrives(self, key: str, sender: Sender) -> None:
         self._publish(key, sender)
 
     @rule(
@@ -59,13 +76,13 @@ class OrderingMachine(RuleBasedStateMachine):
         sort=st.sampled_from(["make", "delete"]),
         place=st.sampled_from(["pod-1", "pod-2", "pod-3"]),
     )
-    def one_of_a_run_arrives(self, key: str, sender: str, sort: str, place: str) -> None:
+    def one_of_a_run_arrives(self, key: str, sender: Sender, sort: str, place: str) -> None:
         self._publish(key, sender, run=Run(sort, place))
 
     @rule(key=KEYS, size=st.sampled_from([3, AT_ONCE, AT_ONCE + 3]))
     def the_pods_of_a_job_arrive(self, key: str, size: int) -> None:
         for index in range(size):
-            self._publish(key, "controllers", run=Run("make", f"member-{index}"))
+            self._publish(key, CONTROLLERS, run=Run("make", f"member-{index}"))
 
     @rule(
         key=KEYS,
@@ -76,7 +93,7 @@ class OrderingMachine(RuleBasedStateMachine):
         patience=st.sampled_from([0.0, 1.0, 5.0, float("nan")]),
     )
     def a_part_arrives(
-        self, key: str, sender: str, group: str, total: int, index: int, patience: float
+        self, key: str, sender: Sender, group: str, total: int, index: int, patience: float
     ) -> None:
         """Also parts that come twice, too late, never, or that can't exist (2 of 2)."""
         parts = Parts(f"{group}/{total}", index, total)
@@ -86,13 +103,13 @@ class OrderingMachine(RuleBasedStateMachine):
     def a_whole_gang_arrives(self, key: str, total: int, interrupted: bool) -> None:
         group = f"whole-{self.sequence}"
         for index in range(total):
-            self._publish(key, "scheduler", self.now + 5.0, Parts(group, index, total))
+            self._publish(key, SCHEDULER, self.now + 5.0, Parts(group, index, total))
             if interrupted:
-                self._publish(key, "controllers")
+                self._publish(key, CONTROLLERS)
 
-    @rule()
-    def a_fence_arrives(self) -> None:
-        self._publish(BARRIER, "scheduler")
+    @rule(sender=SENDERS)
+    def a_fence_arrives(self, sender: Sender) -> None:
+        self._publish("fence/" + "/".join(sender), sender, is_fence=True)
 
     @precondition(lambda self: self.unfinished)
     @rule(data=st.data())
@@ -100,7 +117,7 @@ class OrderingMachine(RuleBasedStateMachine):
         item = data.draw(st.sampled_from(self.unfinished))
 
         again = Item(item.sequence, item.key, "again", 0.0, item.parts, item.sender, item.run)
-        assert not self.queue.accept(again)
+        assert self.queue.accept(again) == []
 
     @rule()
     def another_owner_takes_over(self) -> None:
@@ -108,21 +125,22 @@ class OrderingMachine(RuleBasedStateMachine):
         self.queue = KeyedQueue()
         self.busy.clear()
         self.handed_out.clear()
-        for item in self.unfinished:
+        self.entered.clear()
+        back, self.unfinished = self.unfinished, []
+        for item in back:
+            self.unfinished.append(item)
             self._deliver(item)
 
-    @rule(seconds=st.sampled_from([0.5, 1.0, 5.0]))
+    @rule(seconds=st.sampled_from([0.0, 0.5, 1.0, 5.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
+        self._is_handed_out(self.queue.overdue(self.now), now=self.now)
 
     # What is handed out.
 
-    @rule()
-    def what_is_ready_is_handed_out(self) -> None:
-        expected = self._may_start()
-
-        batches = self.queue.ready(self.now)
-
+    def _is_handed_out(self, batches: list[Batch[str]], now: float | None = None) -> None:
+        self._let_in()
+        expected = self._may_start(now)
         found = [(b.key, tuple(i.sequence for i in b.items), b.complete) for b in batches]
         assert sorted(found) == sorted(expected)
         for batch in batches:
@@ -132,17 +150,35 @@ class OrderingMachine(RuleBasedStateMachine):
             self.handed_out |= sequences
             self.busy.append(batch)
 
-    def _may_start(self) -> set[tuple[str, tuple[int, ...], bool]]:
-        """(key, sequences, complete) of everything that the rules let start now."""
-        fences = [item for item in self.unfinished if item.key == BARRIER]
-        limit = fences[0].sequence if fences else self.sequence + 1
-        before = [item for item in self.unfinished if item.sequence < limit]
-        if not before and fences and not self.busy:
-            return {(BARRIER, (limit,), True)}
+    def _let_in(self) -> None:
+        """What has no fence of its sender before it stands in line with all others."""
+        here = {item.sequence for item in self.unfinished}
+        self.entered = [item for item in self.entered if item.sequence in here]
+        entered = {item.sequence for item in self.entered}
+        for item in self.unfinished:
+            if item.sequence not in entered and not self._earlier(item, fences=True):
+                self.entered.append(item)
+
+    def _earlier(self, item: Thing, *, fences: bool) -> list[Thing]:
+        """What the same sender has asked for before; of that, all or only the fences."""
+        return [
+            other
+            for other in self.unfinished
+            if (other.is_fence or not fences)
+            and other.sender == item.sender
+            and other.sequence < item.sequence
+        ]
+
+    def _may_start(self, now: float | None) -> set[Handed]:
+        """Everything that the rules let start; without a time, no patience is over."""
         busy = {batch.key for batch in self.busy}
-        expected: set[tuple[str, tuple[int, ...], bool]] = set()
-        for key in {item.key for item in before}:
-            of_key = [item for item in before if item.key == key]
+        expected: set[Handed] = {
+            (item.key, (item.sequence,), True)
+            for item in self.entered
+            if item.is_fence and item.key not in busy and not self._earlier(item, fences=False)
+        }
+        for key in {item.key for item in self.entered if not item.is_fence}:
+            of_key = [item for item in self.entered if item.key == key]
             run = self._first_run(of_key)
             if len(run) > 1 or (run and key in busy):
                 fresh = [item for item in run if item.sequence not in self.handed_out]
@@ -154,8 +190,9 @@ class OrderingMachine(RuleBasedStateMachine):
             group = self._first_group(of_sender)
             complete = self._is_complete(group)
             gone_on = len(group) < len(of_sender)
-            hopeless = gone_on or bool(fences) or not self.now < group[0].deadline
-            if complete or hopeless:
+            fenced_off = any(i.is_fence and i.sender == of_key[0].sender for i in self.entered)
+            late = now is not None and not now < group[0].deadline
+            if complete or gone_on or fenced_off or late:
                 expected.add((key, tuple(item.sequence for item in group), complete))
         return expected
 
@@ -187,6 +224,8 @@ class OrderingMachine(RuleBasedStateMachine):
             if item.parts is None or item.parts.group != first.parts.group:
                 break
             group.append(item)
+            if self._is_complete(group):
+                break
         return group
 
     def _is_complete(self, group: list[Thing]) -> bool:
@@ -199,23 +238,32 @@ class OrderingMachine(RuleBasedStateMachine):
         self._finish(data.draw(st.sampled_from(self.busy)))
 
     def _finish(self, batch: Batch[str]) -> None:
-        self.queue.finish(batch)
-        self.busy.remove(batch)
         ended = {item.sequence for item in batch.items}
-        rest = [item for item in self.unfinished if item.sequence not in ended]
-        concerned = [
-            item for item in rest if batch.key in (item.key, BARRIER) or item.key == BARRIER
-        ]
-        # Only the later parts of a gang pass by what others have sent in between, and only
-        # the members of a run pass by each other.
-        first = batch.items[0]
-        concerned = [item for item in concerned if self._has_order(first, item)]
-        assert all(item.sequence > min(ended) for item in concerned)
-        sender = first.sender
-        assert all(item.sequence > max(ended) for item in concerned if item.sender == sender)
+        self.busy.remove(batch)
+        self.unfinished = [item for item in self.unfinished if item.sequence not in ended]
+        self._nothing_was_overtaken(batch)
         assert not ended & self.finished
         self.finished |= ended
-        self.unfinished = rest
+        self._is_handed_out(self.queue.finish(batch))
+
+    def _nothing_was_overtaken(self, batch: Batch[str]) -> None:
+        first, last = batch.items[0], batch.items[-1]
+        # Only the later parts of a gang pass by what others have sent in between, and only
+        # the members of a run pass by each other.
+        here = {item.sequence for item in self.unfinished}
+        before = itertools.takewhile(lambda item: item is not first, self.entered)
+        assert not [
+            item
+            for item in before
+            if item.sequence in here and item.key == first.key and self._has_order(first, item)
+        ]
+        assert not [
+            item
+            for item in self._earlier(last, fences=False)
+            if (item.key == first.key and self._has_order(first, item))
+            or item.is_fence
+            or first.is_fence
+        ]
 
     # What must hold at any time.
 
@@ -225,30 +273,20 @@ class OrderingMachine(RuleBasedStateMachine):
         here = sorted(item.sequence for item in self.queue.items)
         assert here == [item.sequence for item in self.unfinished]
 
-    @invariant()
-    def the_queue_wakes_up_for_a_gang_that_waits(self) -> None:
-        """Nothing that could start later by time alone is missing from the next deadline."""
-        deadline = self.queue.next_deadline()
-        if deadline is None or not self.now < deadline:
-            return
-        later, self.now = self.now, deadline
-        could_start = self._may_start()
-        self.now = later
-        assert could_start
-
     def teardown(self) -> None:
         """Nothing is lost: with time, everything is handed out and ends."""
-        self.now += 100.0
         rounds = 0
         while self.unfinished:
             rounds += 1
             assert rounds <= self.sequence + 1, "the queue is stuck"
-            self.what_is_ready_is_handed_out()
+            self.time_passes(100.0)
             for batch in tuple(self.busy):
                 self._finish(batch)
 
-        assert self.queue.ready(self.now) == []
+        self.time_passes(100.0)
         assert self.finished == self.delivered == set(range(1, self.sequence + 1))
+        remembered = (self.queue._lines, self.queue._asked, self.queue._deadlines)
+        assert not any(remembered)
 
 
 OrderingMachine.TestCase.settings = settings(
@@ -259,8 +297,116 @@ test_order_is_kept_per_key_and_nothing_is_lost = OrderingMachine.TestCase
 
 def test_a_gang_that_claims_a_billion_parts_costs_nothing():
     queue: KeyedQueue[str] = KeyedQueue()
-    queue.accept(Item(1, "job", "part", 5.0, Parts("gang", 0, 10**9)))
 
-    assert queue.ready(0.0) == []
-    assert queue.next_deadline() == 5.0
-    assert [batch.complete for batch in queue.ready(5.0)] == [False]
+    assert queue.accept(Item(1, "job", "part", 5.0, Parts("gang", 0, 10**9))) == []
+    assert queue.overdue(4.9) == []
+    assert [batch.complete for batch in queue.overdue(5.0)] == [False]
+
+
+# What a message costs.
+
+
+def steps_of(work: Callable[[], None]) -> int:
+    """How many instructions of the queue's own module this runs, in loops and calls alike."""
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal steps
+        if frame.f_code.co_filename != ordering.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        steps += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+Story = Callable[[int], list[Thing]]
+
+
+def many_jobs(count: int) -> list[Thing]:
+    return [Item(n, f"job-{n % (count // 4)}", "", 1e9) for n in range(count)]
+
+
+def one_job_of_many_patches(count: int) -> list[Thing]:
+    return [Item(n, "job", "", 1e9) for n in range(count)]
+
+
+def one_job_of_many_pods(count: int) -> list[Thing]:
+    return [Item(n, "job", "", 1e9, run=Run("make", f"pod-{n}")) for n in range(count)]
+
+
+def many_gangs_without_their_last_part(count: int) -> list[Thing]:
+    return [Item(n, f"job-{n}", "", 1e9 - n, Parts("gang", 0, 2)) for n in range(count)]
+
+
+def one_gang_of_many_parts(count: int) -> list[Thing]:
+    return [Item(n, "job", "", 1e9, Parts("gang", n, count)) for n in range(count)]
+
+
+def many_wait_behind_one_incomplete_gang(count: int) -> list[Thing]:
+    gang: Thing = Item(0, "job", "", 1e9, Parts("gang", 0, 2), SCHEDULER)
+    return [gang] + [Item(n, "job", "", 1e9, sender=CONTROLLERS) for n in range(1, count)]
+
+
+def gangs_of_two_senders_in_turn(count: int) -> list[Thing]:
+    senders = (SCHEDULER, CONTROLLERS)
+    return [Item(n, "job", "", 1e9, Parts(f"gang-{n}", 0, 2), senders[n % 2]) for n in range(count)]
+
+
+def many_wait_behind_a_fence(count: int) -> list[Thing]:
+    items: list[Thing] = [Item(n, f"job-{n}", "", 1e9) for n in range(1, count)]
+    return [Item(0, "fence", "", 1e9, is_fence=True), *items]
+
+
+def many_fences(count: int) -> list[Thing]:
+    return [Item(n, "fence", "", 1e9, is_fence=True) for n in range(count)]
+
+
+def a_fence_behind_many_gangs(count: int) -> list[Thing]:
+    gangs = many_gangs_without_their_last_part(count - 1)
+    return [*gangs, Item(count, "fence", "", 1e9, is_fence=True)]
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        many_jobs,
+        one_job_of_many_patches,
+        one_job_of_many_pods,
+        many_gangs_without_their_last_part,
+        one_gang_of_many_parts,
+        many_wait_behind_one_incomplete_gang,
+        gangs_of_two_senders_in_turn,
+        many_wait_behind_a_fence,
+        many_fences,
+        a_fence_behind_many_gangs,
+    ],
+)
+def test_what_a_message_costs_does_not_depend_on_how_many_wait(story: Story):
+    few, many = (steps_per_message(story(count)) for count in (64, 1024))
+
+    assert many < 1.3 * few
+
+
+def steps_per_message(items: list[Thing]) -> float:
+    """All arrive, as fast as they can; then each that is handed out ends, oldest first."""
+    queue: KeyedQueue[str] = KeyedQueue()
+
+    def work() -> None:
+        busy: list[Batch[str]] = []
+        for item in items:
+            busy += queue.accept(item)
+            busy += queue.overdue(0.0)
+        while len(queue):
+            busy += queue.overdue(0.0) if busy else queue.overdue(1e10)
+            busy += queue.finish(busy.pop(0))
+
+    return steps_of(work) / len(items)

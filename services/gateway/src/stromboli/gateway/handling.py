@@ -42,7 +42,7 @@ from stromboli.gateway.fencing import FenceBook
 from stromboli.gateway.gangs import GangBinder
 from stromboli.gateway.published import Published
 from stromboli.gateway.refusals import Refusal
-from stromboli.gateway.settling import OwnWrites
+from stromboli.gateway.settling import OwnWrites, Scope
 from stromboli.gateway.visibility import Visibility
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.intake import Delivery, UnknownIntent
@@ -133,7 +133,7 @@ class IntentHandling:
 
     def _applied(self, delivery: Delivery, intent: SingleIntent, done: Done) -> Applied:
         version = self.visibility.wrote(
-            delivery.partition,
+            _scope(delivery.partition, intent),
             intent.kind,
             (intent.namespace, intent.name),
             uid=done.uid,
@@ -186,10 +186,10 @@ class IntentHandling:
     def _gang_bound(
         self, batch: Batch[Delivery], part: BindGang, pods: list[PodBound]
     ) -> GangBound:
-        partition = batch.items[0].payload.partition
+        scope = _scope(batch.items[0].payload.partition, part)
         for pod in pods:
             if pod.bound:
-                self.visibility.placed(partition, (part.namespace, pod.name), uid=pod.uid)
+                self.visibility.placed(scope, (part.namespace, pod.name), uid=pod.uid)
         return GangBound(
             intent_id=part.id,
             service=part.service,
@@ -213,8 +213,8 @@ class IntentHandling:
         permit = self._permit(fence)
         refusal = await self._forbidden(delivery, fence, permit)
         if refusal is None:
-            partition = delivery.partition
-            settled = await self.own_writes.wait_until_settled(partition, lambda: permit.expired)
+            scope = _scope(delivery.partition, fence)
+            settled = await self.own_writes.wait_until_settled(scope, lambda: permit.expired)
             if not settled:
                 refusal = Refusal(Reason.EXPIRED, "the watch has not brought back all writes yet")
         if refusal is not None:
@@ -315,3 +315,8 @@ class IntentHandling:
 
     def _now(self) -> float:
         return self.clock.now().timestamp()
+
+
+def _scope(partition: int, intent: AnyIntent) -> Scope:
+    """Others go on while a fence waits: only what its own sender wrote can come to rest."""
+    return (partition, intent.service, intent.shard)

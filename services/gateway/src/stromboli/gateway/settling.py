@@ -2,8 +2,8 @@
 
 A service that asked for a write does not decide again before it sees the write in its view, so
 every write must become visible, even when no field of the projection changed by it. And a
-fence is answered only when everything that was written in its partition stands on STATE: by
-this gateway, and by its predecessor, whose last writes only a list of our own is sure to show.
+fence is answered only when everything that was written in its scope stands on STATE: by this
+gateway, and by its predecessor, whose last writes only a list of our own is sure to show.
 
 What never comes by itself must not hold up a fence for ever (an object that came and went
 while the watch had lost its history): after a while its kind is listed, and what was written
@@ -11,7 +11,7 @@ before a complete list began is settled by it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
 from stromboli.gateway.published import Key
@@ -20,11 +20,15 @@ _PATIENCE_S = 1.0
 _LOOK_S = 0.25
 
 
+Scope = Hashable
+"""Which fences wait for a write: those of its sender in its partition."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     """What has to stand on STATE about one object."""
 
-    partitions: set[int] = field(default_factory=set[int])
+    scopes: set[Scope] = field(default_factory=set[Hashable])
     newest: int = 0
     """The newest version of the object that we know of, for telling old facts from new ones."""
     version: int = 0
@@ -64,28 +68,26 @@ class OwnWrites:
 
     # What was written.
 
-    def wrote(
-        self, partition: int, kind: str, key: Key, *, uid: str, resource_version: str
-    ) -> None:
+    def wrote(self, scope: Scope, kind: str, key: Key, *, uid: str, resource_version: str) -> None:
         """A write was answered; `resource_version` empty means that it was a deletion."""
         if kind not in self.watched:
             return
-        waiting = self._wait(partition, kind, key, uid)
+        waiting = self._wait(scope, kind, key, uid)
         version = int(resource_version or 0)
         waiting.newest = max(waiting.newest, version)
         waiting.version = max(waiting.version, version)
         waiting.ends = waiting.ends or not version
 
-    def placed(self, partition: int, key: Key, *, uid: str) -> None:
+    def placed(self, scope: Scope, key: Key, *, uid: str) -> None:
         """A pod was bound; the answer to a bind carries no resourceVersion."""
-        self._wait(partition, "pod", key, uid).placed = True
+        self._wait(scope, "pod", key, uid).placed = True
 
     def is_waited_for(self, kind: str, key: Key, uid: str) -> bool:
         return uid in self._waiting.get((kind, key), {})
 
-    def _wait(self, partition: int, kind: str, key: Key, uid: str) -> _Waiting:
+    def _wait(self, scope: Scope, kind: str, key: Key, uid: str) -> _Waiting:
         waiting = self._waiting.setdefault((kind, key), {}).setdefault(uid, _Waiting())
-        waiting.partitions.add(partition)
+        waiting.scopes.add(scope)
         waiting.changes += 1
         return waiting
 
@@ -154,20 +156,20 @@ class OwnWrites:
 
     # Fences.
 
-    def unsettled(self, partition: int) -> int:
-        """How many writes a fence in this partition waits for."""
-        return sum(partition in waiting.partitions for _, _, waiting in self._all())
+    def unsettled(self, scope: Scope) -> int:
+        """How many writes a fence of this scope waits for."""
+        return sum(scope in waiting.scopes for _, _, waiting in self._all())
 
-    async def wait_until_settled(self, partition: int, is_over: Callable[[], bool]) -> bool:
-        """True once everything written in the partition stands on STATE; False if too late."""
+    async def wait_until_settled(self, scope: Scope, is_over: Callable[[], bool]) -> bool:
+        """True once everything written in the scope stands on STATE; False if too late."""
         waited_s = 0.0
-        while self.unlisted or self.unsettled(partition):
+        while self.unlisted or self.unsettled(scope):
             if is_over():
                 return False
             self._ask_for_lists(self.unlisted)
             if waited_s >= _PATIENCE_S:
                 self._ask_for_lists(
-                    {place[0] for place, _, one in self._all() if partition in one.partitions}
+                    {place[0] for place, _, one in self._all() if scope in one.scopes}
                 )
             self._settled.clear()
             try:

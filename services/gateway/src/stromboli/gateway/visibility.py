@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stromboli.gateway.placing import Places
 from stromboli.gateway.published import Key, Published
-from stromboli.gateway.settling import OwnWrites
+from stromboli.gateway.settling import OwnWrites, Scope
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Visibility:
     places: Places
     own_writes: OwnWrites
 
-    def wrote(self, partition: int, kind: str, key: Key, *, uid: str, resource_version: str) -> str:
+    def wrote(self, scope: Scope, kind: str, key: Key, *, uid: str, resource_version: str) -> str:
         """A write was answered; without a resourceVersion it was the object's end.
 
         Returns the resourceVersion at which the views show it. When no new fact will come, it
@@ -30,20 +30,20 @@ class Visibility:
         if self.own_writes.is_waited_for(kind, key, uid) or not self._shows(
             kind, key, uid, version
         ):
-            self.own_writes.wrote(partition, kind, key, uid=uid, resource_version=resource_version)
+            self.own_writes.wrote(scope, kind, key, uid=uid, resource_version=resource_version)
             return resource_version
         standing = self.published.standing(kind, key)
         if version and standing is not None and standing.uid == uid and not standing.gone:
             return standing.resource_version
         return resource_version
 
-    def placed(self, partition: int, key: Key, *, uid: str) -> None:
+    def placed(self, scope: Scope, key: Key, *, uid: str) -> None:
         """A pod was bound."""
         standing = self.published.standing("pod", key)
         has_ended = standing is not None and standing.uid == uid and standing.gone
         shown = has_ended or self.places.is_placed(key, uid)
         if not shown or self.published.is_planned("pod", key):
-            self.own_writes.placed(partition, key, uid=uid)
+            self.own_writes.placed(scope, key, uid=uid)
 
     def _shows(self, kind: str, key: Key, uid: str, version: int) -> bool:
         """Does STATE show this version of the object (0: its end), or what came after it?"""

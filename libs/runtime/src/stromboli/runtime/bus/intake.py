@@ -24,7 +24,7 @@ from stromboli.runtime.bus.dead_letters import Unreadable
 from stromboli.runtime.bus.delivery import place_of
 from stromboli.runtime.bus.errors import BusError, JetStreamError
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream
-from stromboli.runtime.bus.ordering import BARRIER, Batch, Item, KeyedQueue, Parts, Run
+from stromboli.runtime.bus.ordering import Batch, Item, KeyedQueue, Parts, Run
 from stromboli.runtime.bus.runs import run_of
 from stromboli.runtime.clock import Clock
 from stromboli.runtime.crashpoints import declare, reach
@@ -224,8 +224,7 @@ class IntentIntake:
         except Undecodable as problem:
             self._spawn(partition, self._put_aside(partition, source, str(problem), message.reply))
             return
-        if partition.queue.accept(item):
-            self._pump(partition)
+        self._hand_out(partition, partition.queue.accept(item))
 
     async def _put_aside(
         self, partition: _Partition, source: Unreadable, reason: str, reply: str
@@ -249,10 +248,8 @@ class IntentIntake:
         except UnknownTag as unknown:
             envelope = codec.envelope_of(message.data)
             intent = UnknownIntent(unknown.tag, envelope)
-            key = envelope.key
         else:
             envelope = intent
-            key = BARRIER if isinstance(intent, Fence) else intent.key
             if isinstance(intent, BindGang) and intent.parts > 1:
                 parts = Parts(f"{intent.attempt}/{intent.name}", intent.part, intent.parts)
             run = run_of(intent)
@@ -268,20 +265,20 @@ class IntentIntake:
         )
         return Item(
             source.sequence,
-            key,
+            envelope.key,
             delivery,
             envelope.not_after,
             parts,
-            sender=envelope.service,
+            sender=(envelope.service, envelope.shard),
             run=run,
+            is_fence=isinstance(intent, Fence),
         )
 
-    def _pump(self, partition: _Partition) -> None:
+    def _hand_out(self, partition: _Partition, batches: list[Batch[Delivery]]) -> None:
         if partition.broken.is_set():
-            return
-        queue = partition.queue
-        for batch in queue.ready(self._clock.now().timestamp()):
-            self._spawn(partition, self._work(partition, queue, batch))
+            return  # all of it comes again, to the next consumer
+        for batch in batches:
+            self._spawn(partition, self._work(partition, partition.queue, batch))
 
     def _spawn(self, partition: _Partition, work: Coroutine[Any, Any, None]) -> None:
         partition.begin()
@@ -306,10 +303,10 @@ class IntentIntake:
             log.warning("intent.unanswered", key=batch.key, problem=str(problem))
             partition.breaks(_UNANSWERED)
         finally:
-            queue.finish(batch)
+            freed = queue.finish(batch)
             partition.end()
         if queue is partition.queue:
-            self._pump(partition)
+            self._hand_out(partition, freed)
 
     async def _handle(self, batch: Batch[Delivery]) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -342,7 +339,8 @@ class IntentIntake:
                     continue
                 with contextlib.suppress(BusError):
                     await self._report_progress(partition, now)
-                self._pump(partition)
+                overdue = partition.queue.overdue(self._clock.now().timestamp())
+                self._hand_out(partition, overdue)
 
     async def _report_progress(self, partition: _Partition, now: float) -> None:
         due = now - partition.consumer.ack_wait_s / 3

@@ -1,30 +1,34 @@
 """Which delivered intent may be worked on next: in order per key, in parallel across keys.
 
-Pure, so that a model can drive it. A partition delivers in order; this keeps one queue per
-key and hands out the head of a queue only when nothing of that key is being worked on, with
-three additions:
+Pure, so that a model can drive it. A partition delivers in order; this keeps one line per key
+and hands out the head of a line only when nothing of that key is being worked on, with three
+additions:
 
 - what one sender wants done in a row, of the same sort and each to another object (the pods
   of a job created, or deleted), has no order: it is handed out side by side, a few at a
   time. What comes behind such a run waits for all of it;
 - the parts of a gang are handed out together, or not at all until the last one has come;
   what other senders want for the same key waits behind them;
-- a fence is a barrier: it is handed out when everything before it has ended, and nothing
-  behind it starts before the fence itself has ended.
+- a fence is a barrier for its own sender: it is handed out when everything that this sender
+  asked for before it has ended, and nothing that this sender asks for behind it starts before
+  the fence itself has ended. Other senders pass by.
 
-A redelivery of something that is still here is recognised by its stream sequence.
+A delivery, or an end, touches one key, and only that key is looked at: the work per message
+does not grow with how much waits. A redelivery of something that is still here is recognised
+by its stream sequence.
 """
 
+import heapq
+import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-BARRIER = ""
-"""The key of a fence."""
-
+Sender = tuple[str, str]
+"""Service and shard. One leader at a time speaks for them, and its fence is about them."""
 
 AT_ONCE = 16
 """Of one key, so that a large job leaves room for others."""
@@ -57,8 +61,9 @@ class Item(Generic[T]):
     payload: T
     deadline: float
     parts: Parts | None = None
-    sender: str = ""
+    sender: Sender = ("", "")
     run: Run | None = None
+    is_fence: bool = False
 
     def may_go_beside(self, other: "Item[T]") -> bool:
         if self.run is None or other.run is None or self.sender != other.sender:
@@ -76,126 +81,235 @@ class Batch(Generic[T]):
     """False when parts are missing and will not come in time."""
 
 
-@dataclass(slots=True)
-class KeyedQueue(Generic[T]):
-    """The order of one partition."""
+@dataclass(slots=True, eq=False)
+class _Gang(Generic[T]):
+    """The parts that have come of the gang at the head of a line."""
 
-    _queues: dict[str, deque[Item[T]]] = field(default_factory=dict)
-    _busy: dict[str, list[Batch[T]]] = field(default_factory=dict)
-    _sequences: set[int] = field(default_factory=set)
-    _behind_barrier: deque[Item[T]] = field(default_factory=deque)
-    _barrier: Item[T] | None = None
-
-    def __len__(self) -> int:
-        return len(self._sequences)
+    sender: Sender
+    parts: Parts
+    ticket: int
+    items: list[Item[T]] = field(default_factory=list)
+    indexes: set[int] = field(default_factory=set[int])
+    is_sound: bool = True
+    """False once a part has come that can't exist: such a gang is never complete."""
+    is_hopeless: bool = False
+    """The missing parts will not come, or not in time."""
 
     @property
-    def items(self) -> Iterable[Item[T]]:
-        """Everything that is here and has not ended, in no particular order."""
-        for batches in self._busy.values():
-            for batch in batches:
-                yield from batch.items
-        for queue in self._queues.values():
-            yield from queue
-        if self._barrier is not None and BARRIER not in self._busy:
-            yield self._barrier
-        yield from self._behind_barrier
+    def is_complete(self) -> bool:
+        # `total` is a sender's claim: counting up to it would be a trap.
+        return self.is_sound and len(self.indexes) == self.parts.total
 
-    def accept(self, item: Item[T]) -> bool:
-        """Take a delivery; False if it is here already."""
-        if item.sequence in self._sequences:
+    @property
+    def is_ready(self) -> bool:
+        return self.is_complete or self.is_hopeless
+
+    def takes(self, item: Item[T]) -> bool:
+        """Is it one of the missing parts?
+
+        A sender speaks in order: when it has gone on, the missing parts will not come, and one
+        that comes nevertheless must not overtake what was sent before it.
+        """
+        if item.sender != self.sender:
             return False
-        self._sequences.add(item.sequence)
-        if self._barrier is not None:
-            self._behind_barrier.append(item)
-        else:
-            self._enqueue(item)
+        if item.parts is None or item.parts.group != self.parts.group:
+            self.is_hopeless = True
+            return False
+        self.items.append(item)
+        self.indexes.add(item.parts.index)
+        self.is_sound = self.is_sound and 0 <= item.parts.index < self.parts.total
         return True
 
-    def _enqueue(self, item: Item[T]) -> None:
-        if item.key == BARRIER:
-            self._barrier = item
-        else:
-            self._queues.setdefault(item.key, deque()).append(item)
 
-    def ready(self, now: float) -> list[Batch[T]]:
-        """Hand out everything that may be worked on now; it counts as busy from here on."""
+@dataclass(slots=True, eq=False)
+class _Line(Generic[T]):
+    """What is wanted for one key."""
+
+    key: str
+    waiting: deque[Item[T]] = field(default_factory=deque)
+    gang: _Gang[T] | None = None
+    """It stands before everything that waits, and nothing is busy beside it."""
+    busy: list[Batch[T]] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.waiting and self.gang is None and not self.busy
+
+    def append(self, item: Item[T]) -> None:
+        if self.gang is None or not self.gang.takes(item):
+            self.waiting.append(item)
+
+    def has_room_for(self, item: Item[T]) -> bool:
+        if len(self.busy) >= AT_ONCE:
+            return False
+        return all(item.may_go_beside(other) for batch in self.busy for other in batch.items)
+
+    def gather(self, parts: Parts, ticket: int) -> _Gang[T]:
+        """Take the gang that begins here out of the line, as far as it has come.
+
+        Looks no further than to where its sender goes on. It passes by what other senders want,
+        so each item is looked at as often as there are senders, at most.
+        """
+        gang: _Gang[T] = _Gang(self.waiting[0].sender, parts, ticket)
+        others: list[Item[T]] = []
+        while self.waiting and not gang.is_ready:
+            item = self.waiting.popleft()
+            if not gang.takes(item):
+                others.append(item)
+        self.waiting.extendleft(reversed(others))
+        self.gang = gang
+        return gang
+
+
+@dataclass(slots=True, eq=False)
+class _Asked(Generic[T]):
+    """What one sender has asked for and what has not ended."""
+
+    before: int = 0
+    """How many items there are, without the fence and what is behind it."""
+    incomplete: dict[str, _Line[T]] = field(default_factory=dict)
+    """Lines, by key, at whose head a gang of this sender waits for its parts."""
+    fence: Item[T] | None = None
+    behind: deque[Item[T]] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class KeyedQueue(Generic[T]):
+    """The order of one partition. What a method returns counts as busy until `finish`."""
+
+    _here: dict[int, Item[T]] = field(default_factory=dict)
+    _lines: dict[str, _Line[T]] = field(default_factory=dict)
+    _asked: dict[Sender, _Asked[T]] = field(default_factory=dict)
+    _deadlines: list[tuple[float, int, str]] = field(default_factory=list[tuple[float, int, str]])
+    """A heap of deadline, ticket and key. The entry of a gang outlives it until its time."""
+    _tickets: Iterator[int] = field(default_factory=itertools.count)
+    """The ticket tells one gang of a key from the next."""
+
+    def __len__(self) -> int:
+        return len(self._here)
+
+    @property
+    def items(self) -> Collection[Item[T]]:
+        """Everything that is here and has not ended, in no particular order."""
+        return self._here.values()
+
+    def accept(self, item: Item[T]) -> list[Batch[T]]:
+        """Take a delivery, unless it is here already; hand out what it made ready."""
+        if item.sequence in self._here:
+            return []
+        self._here[item.sequence] = item
+        asked = self._asked.setdefault(item.sender, _Asked())
+        if asked.fence is not None:
+            asked.behind.append(item)
+            return []
+        return self._admit(asked, item)
+
+    def finish(self, batch: Batch[T]) -> list[Batch[T]]:
+        """The batch has ended: its messages are acknowledged. Hand out what waited for it."""
+        for item in batch.items:
+            del self._here[item.sequence]
+        sender = batch.items[0].sender
+        asked = self._asked[sender]
+        if batch.items[0].is_fence:
+            batches = self._lower_fence(asked)
+        else:
+            batches = self._free(self._lines[batch.key], batch)
+            asked.before -= len(batch.items)
+            batches += self._fence_if_due(asked)
+        if not asked.before and asked.fence is None:
+            del self._asked[sender]
+        return batches
+
+    def overdue(self, now: float) -> list[Batch[T]]:
+        """Hand out the gangs that have waited long enough for their parts."""
         batches: list[Batch[T]] = []
-        for key in tuple(self._queues):
-            while (batch := self._head(key, now)) is not None:
-                self._busy.setdefault(key, []).append(batch)
-                batches.append(batch)
-        barrier = self._barrier
-        if barrier is not None and not self._queues and not self._busy:
-            batch = Batch(BARRIER, [barrier])
-            self._busy[BARRIER] = [batch]
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, ticket, key = heapq.heappop(self._deadlines)
+            line = self._lines.get(key)
+            if line is not None and line.gang is not None and line.gang.ticket == ticket:
+                batches += self._give_up(line, line.gang)
+        return batches
+
+    # Fences.
+
+    def _admit(self, asked: _Asked[T], item: Item[T]) -> list[Batch[T]]:
+        """No fence of its sender stands before this item."""
+        if item.is_fence:
+            return self._raise_fence(asked, item)
+        asked.before += 1
+        line = self._lines.setdefault(item.key, _Line(item.key))
+        line.append(item)
+        return self._advance(line)
+
+    def _raise_fence(self, asked: _Asked[T], fence: Item[T]) -> list[Batch[T]]:
+        asked.fence = fence
+        batches: list[Batch[T]] = []
+        for line in tuple(asked.incomplete.values()):
+            if line.gang is not None:
+                batches += self._give_up(line, line.gang)
+        return batches + self._fence_if_due(asked)
+
+    def _fence_if_due(self, asked: _Asked[T]) -> list[Batch[T]]:
+        if asked.fence is None or asked.before:
+            return []
+        return [Batch(asked.fence.key, [asked.fence])]
+
+    def _lower_fence(self, asked: _Asked[T]) -> list[Batch[T]]:
+        asked.fence = None
+        batches: list[Batch[T]] = []
+        while asked.behind and asked.fence is None:
+            batches += self._admit(asked, asked.behind.popleft())
+        return batches
+
+    # One key.
+
+    def _free(self, line: _Line[T], ended: Batch[T]) -> list[Batch[T]]:
+        line.busy.remove(ended)
+        batches = self._advance(line)
+        if line.is_empty:
+            del self._lines[line.key]
+        return batches
+
+    def _advance(self, line: _Line[T]) -> list[Batch[T]]:
+        """Hand out everything of this key that may be worked on now."""
+        batches: list[Batch[T]] = []
+        while (batch := self._head(line)) is not None:
+            line.busy.append(batch)
             batches.append(batch)
         return batches
 
-    def _head(self, key: str, now: float) -> Batch[T] | None:
-        queue = self._queues.get(key)
-        if queue is None:
+    def _head(self, line: _Line[T]) -> Batch[T] | None:
+        if line.gang is not None:
+            return self._whole(line, line.gang)
+        if not line.waiting or not line.has_room_for(line.waiting[0]):
             return None
-        first = queue[0]
-        busy = self._busy.get(key, ())
-        if len(busy) >= AT_ONCE:
+        parts = line.waiting[0].parts
+        if parts is None:
+            return Batch(line.key, [line.waiting.popleft()])
+        return self._whole(line, self._gather(line, parts))
+
+    # Gangs.
+
+    def _gather(self, line: _Line[T], parts: Parts) -> _Gang[T]:
+        gang = line.gather(parts, next(self._tickets))
+        asked = self._asked[gang.sender]
+        if asked.fence is not None:
+            gang.is_hopeless = True
+        if not gang.is_ready:
+            asked.incomplete[line.key] = line
+            deadline = gang.items[0].deadline
+            # A deadline that is not a number would never be over, nor let another be.
+            due = deadline if deadline >= 0 else 0.0
+            heapq.heappush(self._deadlines, (due, gang.ticket, line.key))
+        return gang
+
+    def _whole(self, line: _Line[T], gang: _Gang[T]) -> Batch[T] | None:
+        if not gang.is_ready:
             return None
-        if not all(first.may_go_beside(item) for batch in busy for item in batch.items):
-            return None
-        if first.parts is None:
-            return Batch(key, [self._take(key)])
-        group: list[Item[T]] = []
-        others: deque[Item[T]] = deque()
-        # A sender speaks in order: when it has gone on, the missing parts will not come, and
-        # one that comes nevertheless must not overtake what was sent before it.
-        has_gone_on = False
-        for item in queue:
-            same_sender = item.sender == first.sender
-            belongs = item.parts is not None and item.parts.group == first.parts.group
-            if same_sender and belongs and not has_gone_on:
-                group.append(item)
-            else:
-                others.append(item)
-                has_gone_on = has_gone_on or same_sender
-        complete = _is_complete({i.parts.index for i in group if i.parts}, first.parts.total)
-        # Asked this way round, a deadline that is not a number is over, not endless.
-        waits = now < first.deadline and not has_gone_on and self._barrier is None
-        if complete or not waits:
-            if others:
-                self._queues[key] = others
-            else:
-                del self._queues[key]
-            return Batch(key, group, complete=complete)
-        return None
+        line.gang = None
+        self._asked[gang.sender].incomplete.pop(line.key, None)
+        return Batch(line.key, gang.items, complete=gang.is_complete)
 
-    def _take(self, key: str) -> Item[T]:
-        queue = self._queues[key]
-        item = queue.popleft()
-        if not queue:
-            del self._queues[key]
-        return item
-
-    def finish(self, batch: Batch[T]) -> None:
-        """The batch has ended: its messages are acknowledged, its place is free."""
-        busy = self._busy[batch.key]
-        busy.remove(batch)
-        if not busy:
-            del self._busy[batch.key]
-        for item in batch.items:
-            self._sequences.discard(item.sequence)
-        if batch.key == BARRIER:
-            self._barrier = None
-            while self._behind_barrier and self._barrier is None:
-                self._enqueue(self._behind_barrier.popleft())
-
-    def next_deadline(self) -> float | None:
-        """When an incomplete gang stops waiting for its parts."""
-        waiting = [
-            q[0].deadline for k, q in self._queues.items() if q[0].parts and k not in self._busy
-        ]
-        return min(waiting, default=None)
-
-
-def _is_complete(indexes: set[int], total: int) -> bool:
-    """Is every part here? `total` is a sender's claim: counting up to it would be a trap."""
-    return len(indexes) == total and all(0 <= index < total for index in indexes)
+    def _give_up(self, line: _Line[T], gang: _Gang[T]) -> list[Batch[T]]:
+        gang.is_hopeless = True
+        return self._advance(line)
