@@ -121,13 +121,31 @@ async def test_damage_done_while_no_gateway_runs_is_found_by_the_regular_compari
     }
     gateway.kill()
     other = facts["other"].projection
-    await vandalise(peer, changed(facts["wrong"], projection=other, resource_version=HIGH))
-    await vandalise(peer, tombstone(facts["buried"], resource_version=HIGH))
-    damaged = await vandalise(peer, changed(facts["other"], name="ghost", resource_version=HIGH))
+    await vandalise(peer, changed(facts["wrong"], projection=other))
+    await vandalise(peer, tombstone(facts["buried"]))
+    damaged = await vandalise(peer, changed(facts["other"], name="ghost"))
     assert await purge(peer.connection, STATE.name, f"vc.state.pod.{cluster.namespace}.purged") == 1
     start_gateway(relist_every="1s")
 
     await until_repaired(peer, cluster, join, damaged)
+
+
+async def test_an_end_from_the_future_is_found_when_the_next_gateway_begins(
+    join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
+):
+    """It would hide whatever gets that name, until the next regular comparison."""
+    gateway = start_gateway()
+    await cluster.pod("other")
+    peer = await join()
+    await until_equal(peer, kube=cluster.kube)
+    await eventually(lambda: has_watermarks(peer), describe="watermarks")
+    other = await fact_of(peer, cluster.namespace, "other")
+    gateway.kill()
+    await vandalise(peer, tombstone(other, name="later", uid="a ghost", resource_version=HIGH))
+    await start_gateway().until_event("list.started", kind="pod", reason="requested")
+    await cluster.pod("later")
+
+    await until_equal(peer, kube=cluster.kube)
 
 
 async def test_what_was_purged_is_written_again_by_the_regular_comparison(

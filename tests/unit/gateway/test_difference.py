@@ -67,6 +67,13 @@ class Comparing:
         self.arrives()
         return told
 
+    def lists(self, *objects: Observed, version: str = "20") -> list[str]:
+        """A complete list of this version, without what it shows while it is under way."""
+        self.difference.list_started()
+        for one in objects:
+            self.stores(self.difference.seen(one, "list"))
+        return self.stores(self.difference.corrections(version, "list"))
+
     def shows_rubbish(self) -> None:
         self.sequence += 1
         self.published.found("vc.state.pod.ns.a", self.sequence, b"\xc1")
@@ -160,8 +167,9 @@ def test_a_successor_of_what_is_gone_is_told(comparing: Comparing):
 
 
 def test_what_a_list_missed_comes_back_by_the_very_state_that_stood(comparing: Comparing):
-    """A list from a server that lags behind did not have it yet."""
-    comparing.stores(comparing.difference.vanished(A, "c"))
+    """The list that ended it was wrong, and the next one shows it as it was."""
+    comparing.lists(version="5")
+    comparing.difference.list_started()
 
     assert comparing.sends(comparing.difference.seen(found(), "c")) == ["seen a u1 5"]
 
@@ -199,18 +207,18 @@ def test_the_late_end_of_a_predecessor_does_not_end_its_successor(comparing: Com
 
 
 def test_what_vanished_without_a_trace_ends_as_it_was_last_known(comparing: Comparing):
-    (fact,) = comparing.difference.vanished(A, "list/pod/9")
+    comparing.difference.list_started()
+    (fact,) = comparing.difference.corrections("9", "list/pod/9")
 
     assert story([fact]) == ["gone a u1 5"]
     assert fact.projection == LAST_KNOWN
     assert fact.cause == "list/pod/9"
 
 
-def test_what_is_gone_or_was_never_there_does_not_vanish(comparing: Comparing):
+def test_what_is_gone_does_not_vanish(comparing: Comparing):
     comparing.stores(comparing.difference.gone(found(version="7"), "c"))
 
-    assert comparing.difference.vanished(A, "c") == []
-    assert comparing.difference.vanished(("ns", "b"), "c") == []
+    assert comparing.lists() == []
 
 
 # While an earlier publication is still on its way.
@@ -256,9 +264,8 @@ def test_a_replacement_on_its_way_is_followed_by_the_next(comparing: Comparing):
 def test_a_list_counts_what_is_on_its_way_as_standing(comparing: Comparing):
     comparing.sends(comparing.difference.seen(found("b"), "c"))
     comparing.sends(comparing.difference.gone(found("a", version="7"), "c"))
-    comparing.difference.list_started()
 
-    assert comparing.difference.list_done() == [("ns", "b")]
+    assert comparing.lists() == ["gone b u1 5"]
 
 
 # Lists.
@@ -266,35 +273,20 @@ def test_a_list_counts_what_is_on_its_way_as_standing(comparing: Comparing):
 
 def test_what_a_complete_list_does_not_contain_is_gone(comparing: Comparing):
     comparing.stores(comparing.difference.seen(found("b"), "c"))
-    comparing.difference.list_started()
-    comparing.difference.seen(found("b"), "list")
 
-    assert comparing.difference.list_done() == [A]
+    assert comparing.lists(found("b")) == ["gone a u1 5"]
 
 
 def test_a_list_that_was_abandoned_ends_nothing(comparing: Comparing):
     comparing.difference.list_started()
     comparing.difference.list_abandoned()
-    comparing.difference.list_started()
-    comparing.difference.seen(found(), "list")
 
-    assert comparing.difference.list_done() == []
+    assert comparing.lists(found()) == []
 
 
 def test_what_an_earlier_list_contained_does_not_count_for_the_next(comparing: Comparing):
-    comparing.difference.list_started()
-    comparing.difference.seen(found(), "list")
-    comparing.difference.list_done()
-    comparing.difference.list_started()
-
-    assert comparing.difference.list_done() == [A]
-
-
-def test_an_object_in_the_list_that_is_older_than_what_stands_is_not_gone(comparing: Comparing):
-    comparing.difference.list_started()
-    comparing.difference.seen(found(version="4"), "list")
-
-    assert comparing.difference.list_done() == []
+    assert comparing.lists(found()) == []
+    assert comparing.lists() == ["gone a u1 5"]
 
 
 def test_an_event_older_than_the_last_complete_list_is_dropped(comparing: Comparing):
@@ -322,40 +314,60 @@ def test_an_object_in_the_list_that_cannot_be_read_is_not_gone(comparing: Compar
     assert comparing.difference.corrections("20", "list") == []
 
 
-def test_a_complete_list_corrects_what_is_newer_on_state_than_it_can_be(comparing: Comparing):
-    """Up to the version of the list, nothing newer exists than what the list contains."""
-    comparing.stores(comparing.difference.seen(found(version="9", value="wrong"), "c"))
-    comparing.difference.list_started()
-    comparing.difference.seen(found(version="6", value="right"), "list")
+@pytest.mark.parametrize("version", ["9", "50"])
+def test_a_complete_list_corrects_what_is_newer_on_state_than_it_can_be(
+    comparing: Comparing, version: str
+):
+    """Up to the list's version nothing newer exists, and beyond it nobody can know more."""
+    comparing.stores(comparing.difference.seen(found(version=version, value="wrong"), "c"))
 
-    assert story(comparing.difference.corrections("20", "list")) == ["seen a u1 6"]
+    assert comparing.lists(found(version="6", value="right")) == ["seen a u1 6"]
     assert not comparing.difference.has_doubts
 
 
-def test_what_is_beyond_a_list_is_left_alone_once_and_corrected_by_the_next(comparing: Comparing):
-    """The list may come from a server that lags behind; if the next one agrees, it does not."""
-    comparing.stores(comparing.difference.seen(found(version="50", value="future"), "c"))
+def test_what_came_to_state_during_a_list_is_left_to_the_next(comparing: Comparing):
+    """A gateway that overlaps with us may have seen more than the list shows."""
 
-    def lists() -> list[str]:
-        comparing.difference.list_started()
-        comparing.difference.seen(found(version="6", value="right"), "list")
-        return comparing.stores(comparing.difference.corrections("20", "list"))
+    def during() -> None:
+        comparing.stores(comparing.difference.gone(found(version="50"), "another gateway"))
 
-    assert lists() == []
+    comparing.difference.list_started()
+    during()
+
+    assert comparing.difference.corrections("20", "list") == []
     assert comparing.difference.has_doubts
-    assert lists() == ["seen a u1 6"]
+    assert comparing.lists(found(version="6", value="right")) == ["seen a u1 6"]
     assert not comparing.difference.has_doubts
 
 
 def test_an_end_is_never_newer_than_the_list_that_showed_it(comparing: Comparing):
     """A later object of the same name must not be taken for an older state."""
     comparing.stores(comparing.difference.seen(found(version="50", value="w"), "c"))
-    comparing.difference.list_started()
-    comparing.difference.corrections("20", "list")
-    comparing.difference.list_started()
-    told = comparing.stores(comparing.difference.corrections("20", "list"))
 
-    assert told == ["gone a u1 20"]
+    assert comparing.lists() == ["gone a u1 20"]
+    assert story(comparing.difference.seen(found(uid="u2", version="21"), "c")) == ["seen a u2 21"]
+
+
+def test_an_end_from_the_future_is_rewritten_as_one_of_the_list(comparing: Comparing):
+    comparing.stores(comparing.difference.gone(found(version="50"), "c"))
+
+    assert comparing.lists() == ["gone a u1 20"]
+    assert comparing.lists() == []
+    assert story(comparing.difference.seen(found(uid="u2", version="21"), "c")) == ["seen a u2 21"]
+
+
+def test_what_lives_under_an_end_from_the_future_is_told_as_listed(comparing: Comparing):
+    comparing.stores(comparing.difference.gone(found(version="50"), "c"))
+
+    assert comparing.lists(found(uid="u2", version="6")) == ["seen a u2 6"]
+
+
+def test_an_end_from_the_future_does_not_hide_what_can_not_be_read_yet(comparing: Comparing):
+    comparing.stores(comparing.difference.gone(found(version="50"), "c"))
+    comparing.difference.list_started()
+    comparing.difference.exists(A)
+
+    assert comparing.stores(comparing.difference.corrections("20", "list")) == ["gone a u1 20"]
     assert story(comparing.difference.seen(found(uid="u2", version="21"), "c")) == ["seen a u2 21"]
 
 
@@ -380,9 +392,6 @@ def test_rubbish_that_belongs_to_nothing_in_the_list_becomes_an_end_without_uid(
     comparing: Comparing,
 ):
     comparing.shows_rubbish()
-    comparing.difference.list_started()
-    (key,) = comparing.difference.list_done()
-    told = comparing.stores(comparing.difference.vanished(key, "c"))
 
-    assert told == ["gone a  0"]
-    assert list(comparing.published.living("pod")) == []
+    assert comparing.lists() == ["gone a  0"]
+    assert comparing.lists() == []

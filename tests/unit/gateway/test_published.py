@@ -70,6 +70,11 @@ class Memory:
         return self.sequence
 
 
+def living(memory: Memory) -> list[tuple[str, str]]:
+    expectations = memory.published.expectations("pod")
+    return [key for key, standing in expectations.items() if not standing.gone]
+
+
 @pytest.fixture
 def memory() -> Memory:
     """It has read an empty log to its end."""
@@ -82,6 +87,17 @@ def memory() -> Memory:
 # What stands, and what will.
 
 
+def test_the_newest_version_that_stands_may_be_that_of_an_end(memory: Memory):
+    assert memory.published.newest_version("pod") == 0
+
+    memory.reads(seen(version="9"))
+    memory.reads(gone("b", version="10"))
+    memory.published.begin(seen("c", version="11"))
+
+    assert memory.published.newest_version("pod") == 10
+    assert memory.published.newest_version("node") == 0
+
+
 def test_what_was_read_from_the_log_stands(memory: Memory):
     memory.reads(seen(version="3"))
     standing = memory.published.standing("pod", A)
@@ -91,7 +107,7 @@ def test_what_was_read_from_the_log_stands(memory: Memory):
     assert not standing.gone
     assert memory.published.last_sequence(seen()) == 1
     assert memory.published.last_sequence(seen("b")) == 0
-    assert list(memory.published.living("pod")) == [A]
+    assert living(memory) == [A]
 
 
 def test_what_is_on_its_way_is_expected_but_does_not_stand_yet(memory: Memory):
@@ -121,7 +137,7 @@ def test_the_newest_of_several_on_their_way_is_expected_until_the_last_has_arriv
 
     assert not memory.published.is_planned("pod", A)
     assert memory.published.last_sequence(first) == 2
-    assert list(memory.published.living("pod")) == []
+    assert living(memory) == []
 
 
 def test_a_publish_that_was_given_up_leaves_what_stood(memory: Memory):
@@ -139,7 +155,7 @@ def test_what_is_about_to_appear_is_living_and_what_is_about_to_end_is_not(memor
     memory.published.begin(gone("a"))
     memory.published.begin(seen("b"))
 
-    assert list(memory.published.living("pod")) == [("ns", "b")]
+    assert living(memory) == [("ns", "b")]
 
 
 def test_a_fact_that_was_lost_is_expected_no_more(memory: Memory):
@@ -150,7 +166,7 @@ def test_a_fact_that_was_lost_is_expected_no_more(memory: Memory):
 
     assert memory.published.last_sequence(seen()) == 0
     assert memory.published.last_sequence(marker()) == 0
-    assert list(memory.published.living("pod")) == []
+    assert living(memory) == []
 
 
 def test_markers_and_watermarks_have_sequences_of_their_own(memory: Memory):

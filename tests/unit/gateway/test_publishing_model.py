@@ -4,8 +4,9 @@ The model is a cluster, a watch that may repeat old events, a log that refuses a
 wrong expected sequence, a network that delays publishes and their answers, a rival that writes
 to the log as well, and a leader that loses its turn and comes back. What is tested is
 `Difference` and `Published`; the writer between them is the simplest one that keeps the order
-per subject. When everything has come to rest, STATE must be the cluster, and lists may only have
-been needed where `Published` has asked for one.
+per subject. A list shows the cluster as it was at its beginning; other things happen until it is
+complete. When everything has come to rest, STATE must be the cluster, and lists may only have been
+needed where `Published` or a list has asked for one.
 """
 
 from collections import deque
@@ -71,6 +72,13 @@ class Sent(NamedTuple):
     expect: int
 
 
+class Listing(NamedTuple):
+    """What a list that is under way will have shown when it is complete."""
+
+    version: int
+    objects: dict[Key, Living]
+
+
 class PublishingMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -89,9 +97,11 @@ class PublishingMachine(RuleBasedStateMachine):
         self.to_server: list[Sent] = []
         self.answers: deque[tuple[Sent, int]] = deque()
         self.list_wanted = True
+        self.listing: Listing | None = None
         self.published = Published(self._foreign_write)
         self._begin_turn()
-        self.the_kind_is_listed()
+        self.a_list_begins()
+        self.the_list_is_complete()
 
     def _foreign_write(self, kind: str) -> None:
         assert kind == "pod"
@@ -105,6 +115,7 @@ class PublishingMachine(RuleBasedStateMachine):
         self.lanes.clear()
         self.published.abandon_plans()
         self.difference = Difference("pod", self.published, lambda *_: self.version % 3 == 0)
+        self.listing = None
         # Without a marker there is no watermark: every turn of this model begins with a list.
         self.list_wanted = True
 
@@ -129,10 +140,13 @@ class PublishingMachine(RuleBasedStateMachine):
             uid = old.uid if old is not None else f"uid-{self.version}"
             self.cluster[key] = Living(uid, self.version, value)
             self.watch.append(Event(key, self.cluster[key], deleted=False))
-        if at_once and not self.list_wanted:
+        if at_once and self._is_watching():
             self.the_watch_delivers(5)
 
-    @precondition(lambda self: self.watch and not self.list_wanted)
+    def _is_watching(self) -> bool:
+        return self.listing is None and not self.list_wanted
+
+    @precondition(lambda self: self.watch and self._is_watching())
     @rule(count=st.sampled_from([1, 5]))
     def the_watch_delivers(self, count: int) -> None:
         for _ in range(min(count, len(self.watch))):
@@ -140,7 +154,7 @@ class PublishingMachine(RuleBasedStateMachine):
             self.past.append(event)
             self._observe(event)
 
-    @precondition(lambda self: self.past)
+    @precondition(lambda self: self.past and self.listing is None)
     @rule(data=st.data())
     def the_watch_shows_an_old_object(self, data: st.DataObject) -> None:
         event = data.draw(st.sampled_from(self.past[-5:]))
@@ -157,21 +171,39 @@ class PublishingMachine(RuleBasedStateMachine):
             )
             self._write(self.difference.seen(observed, "watch"))
 
-    @precondition(lambda self: self.list_wanted)
+    @precondition(lambda self: self.list_wanted and self.listing is None)
     @rule()
-    def the_kind_is_listed(self) -> None:
+    def a_list_begins(self) -> None:
         self.list_wanted = False
-        for key in tuple(self.published.living("pod")):
+        for key, standing in self.published.expectations("pod").items():
             subject = self._subject(key)
-            if subject not in self.log and not self.published.is_in_flight(subject):
+            is_lost = subject not in self.log and not self.published.is_in_flight(subject)
+            if is_lost and not standing.gone:
                 self.published.lost_object("pod", key)
         self.past.extend(self.watch)
         self.watch.clear()
         self.difference.list_started()
-        for key, living in self.cluster.items():
+        self.listing = Listing(self.version, dict(self.cluster))
+
+    @precondition(lambda self: self.listing)
+    @rule()
+    def the_list_is_complete(self) -> None:
+        assert self.listing is not None
+        for key, living in self.listing.objects.items():
             self._write(self.difference.seen(living.observed(key), "list"))
-        self._write(self.difference.corrections(str(self.version), "list"))
+        version, self.listing = self.listing.version, None
+        self._write(self.difference.corrections(str(version), "list"))
         self.list_wanted = self.list_wanted or self.difference.has_doubts
+        if not self.difference.has_doubts:
+            self._nothing_stands_beyond(version)
+
+    def _nothing_stands_beyond(self, version: int) -> None:
+        beyond = [
+            key
+            for key, standing in self.published.expectations("pod").items()
+            if int(standing.resource_version) > version
+        ]
+        assert not beyond
 
     # The writer: in order per subject, one at a time.
 
@@ -251,8 +283,10 @@ class PublishingMachine(RuleBasedStateMachine):
             case "the slow timer asks for a list":
                 self.list_wanted = True
             case "a message is removed by hand":
-                # Nothing tells of it; only the next list finds out.
-                if self.log.pop(self._subject(key), None) is not None:
+                # Nothing tells of it; only the next list finds out, if no answer of ours that is
+                # still on its way says later that the message stands.
+                subject = self._subject(key)
+                if subject not in self.lanes and self.log.pop(subject, None) is not None:
                     self.list_wanted = True
             case "the lease is lost and won again":
                 self._begin_turn()
@@ -336,8 +370,10 @@ class PublishingMachine(RuleBasedStateMachine):
             self.an_answer_arrives()
         elif self._read_one():
             pass
+        elif self.listing is not None:
+            self.the_list_is_complete()
         elif self.list_wanted:
-            self.the_kind_is_listed()
+            self.a_list_begins()
         elif self.watch:
             self.the_watch_delivers(1)
         else:
@@ -361,3 +397,35 @@ PublishingMachine.TestCase.settings = settings(
     max_examples=200, stateful_step_count=40, deadline=None
 )
 test_state_is_the_cluster_when_everything_has_come_to_rest = PublishingMachine.TestCase
+
+
+def test_an_end_from_the_future_does_not_hide_what_gets_its_name_later():
+    """Found by the model: STATE said for ever that an object is gone that lives."""
+    machine = PublishingMachine()
+    a, b = ("ns", "a"), ("ns", "b")
+    machine.an_accident_happens(key=a, what="a rival writes an old state", from_the_future=False)
+    machine.the_log_is_read(count=1)
+    machine.an_accident_happens(key=b, what="a rival writes an end", from_the_future=True)
+    machine.the_log_is_read(count=1)
+    machine.a_list_begins()
+    machine.the_list_is_complete()
+    machine.the_cluster_changes(key=b, value=0, how="write", at_once=False)
+    machine.the_reader_is_reset()
+
+    machine.teardown()
+
+
+def test_an_end_from_the_future_that_is_written_during_a_list_is_left_to_the_next():
+    machine = PublishingMachine()
+    key = ("ns", "b")
+    machine.an_accident_happens(
+        key=key, what="the slow timer asks for a list", from_the_future=False
+    )
+    machine.a_list_begins()
+    machine.an_accident_happens(key=key, what="a rival writes an end", from_the_future=True)
+    machine.the_log_is_read(count=1)
+    machine.the_list_is_complete()
+    assert machine.difference.has_doubts
+    machine.the_cluster_changes(key=key, value=0, how="write", at_once=False)
+
+    machine.teardown()

@@ -5,9 +5,11 @@ is not published, unless somebody waits to see this very resourceVersion; a chan
 one name is the end of one object and the beginning of another; what a complete list does not
 contain is gone.
 
-A list shows the newest there is, so what is newer on STATE than in the list is in doubt. Up
-to the list's own version STATE is wrong. Beyond it, the list may come from a server that lags
-behind, or two gateways overlap: then the next list decides.
+A version on STATE is a claim, what a list shows is knowledge. After a complete list nothing
+of its kind, living or gone, stands beyond the list's own version: a later object of that name
+would be taken for an older state, and stay hidden. A list is consistent, so it shows all that
+the API server had confirmed when it began. Only what was written while it was under way, by a
+gateway that overlaps with us, may know more: then the next list decides.
 """
 
 from collections.abc import Callable
@@ -47,8 +49,10 @@ class Difference:
     is_awaited: IsAwaited
     _listed: set[Key] | None = None
     _doubtful: dict[Key, Observed] = field(default_factory=dict[Key, Observed])
-    _ahead: dict[Key, int] = field(default_factory=dict[Key, int])
-    """What STATE had beyond the last list, by its sequence there."""
+    _began_at: int = 0
+    """The newest sequence on STATE when the list began."""
+    has_doubts: bool = False
+    """Did something beyond the last list come to STATE meanwhile? Then another list is due."""
     _complete_up_to: int = 0
     """The version of the last complete list."""
 
@@ -68,7 +72,8 @@ class Difference:
         if standing.gone or not standing.uid:
             return [self._exists(found, cause)]
         if standing.uid != found.uid:
-            return [*self.vanished(found.key, cause), self._exists(found, cause)]
+            end = self._end(found.key, standing, standing.resource_version, cause)
+            return [end, self._exists(found, cause)]
         unchanged = standing.digest == digest(found.projection)
         if unchanged and not self.is_awaited(self.kind, found.key, found.resource_version):
             return []
@@ -93,6 +98,7 @@ class Difference:
 
     def list_started(self) -> None:
         self._listed = set()
+        self._began_at = self.published.sequence
         self._doubtful.clear()
 
     def list_abandoned(self) -> None:
@@ -104,44 +110,40 @@ class Difference:
         if self._listed is not None:
             self._listed.add(key)
 
-    def list_done(self) -> list[Key]:
-        """Objects that stand on STATE and that the complete list did not contain."""
-        listed = self._listed or set[Key]()
-        self._listed = None
-        return [key for key in self.published.living(self.kind) if key not in listed]
-
     def corrections(self, list_version: str, cause: str) -> list[ObjectFact]:
-        """What STATE has wrong, as the complete list of this version shows.
-
-        What is beyond the list is left alone once; `has_doubts` says that another list is due.
-        """
-        vanished = self.list_done()
-        self._complete_up_to = int(list_version)
+        """What STATE has wrong, as the complete list of this version shows."""
+        listed, self._listed = self._listed or set[Key](), None
         doubtful, self._doubtful = self._doubtful, {}
-        before, self._ahead = self._ahead, {}
+        self._complete_up_to = int(list_version)
+        self.has_doubts = False
         facts: list[ObjectFact] = []
-        for key in (*vanished, *doubtful):
-            standing = self.published.expected(self.kind, key)
-            if standing is None:
-                continue
-            if int(standing.resource_version) > int(list_version) and (
-                before.get(key) != standing.sequence
-            ):
-                self._ahead[key] = standing.sequence
-                continue
-            # No end from the future: it would hide whatever has this name next.
-            ended = self.vanished(key, cause, not_after=list_version)
-            if key not in doubtful:
-                facts += ended
-            elif standing.uid == doubtful[key].uid:
-                facts.append(self._exists(doubtful[key], cause))
-            else:
-                facts += [*ended, self._exists(doubtful[key], cause)]
+        for key, standing in self.published.expectations(self.kind).items():
+            if self._came_meanwhile(standing):
+                self.has_doubts = True
+            elif key in doubtful:
+                facts += self._as_listed(doubtful[key], standing, cause)
+            elif key not in listed or standing.gone:
+                facts += self._ended(key, standing, cause)
         return facts
 
-    @property
-    def has_doubts(self) -> bool:
-        return bool(self._ahead)
+    def _is_beyond(self, standing: Standing) -> bool:
+        return int(standing.resource_version) > self._complete_up_to
+
+    def _came_meanwhile(self, standing: Standing) -> bool:
+        return self._is_beyond(standing) and standing.sequence > self._began_at
+
+    def _as_listed(self, found: Observed, standing: Standing, cause: str) -> list[ObjectFact]:
+        exists = self._exists(found, cause)
+        if standing.gone or standing.uid == found.uid:
+            return [exists]
+        return [*self._ended(found.key, standing, cause), exists]
+
+    def _ended(self, key: Key, standing: Standing, cause: str) -> list[ObjectFact]:
+        """The list does not contain it: its end, and never one from the future."""
+        if standing.gone and not self._is_beyond(standing):
+            return []
+        version = min(int(standing.resource_version), self._complete_up_to)
+        return [self._end(key, standing, str(version), cause)]
 
     def _exists(self, found: Observed, cause: str) -> ObjectSeen:
         return ObjectSeen(
@@ -154,26 +156,20 @@ class Difference:
             cause=cause,
         )
 
-    def vanished(self, key: Key, cause: str, *, not_after: str = "") -> list[ObjectFact]:
+    def _end(self, key: Key, standing: Standing, resource_version: str, cause: str) -> ObjectGone:
         """The end of an object of which only STATE still has the last projection.
 
         Where STATE has rubbish, the end has no uid: it is the end of whatever a view shows.
         """
-        standing = self.published.expected(self.kind, key)
-        if standing is None or standing.gone:
-            return []
-        versions = [standing.resource_version, not_after or standing.resource_version]
-        return [
-            ObjectGone(
-                kind=self.kind,
-                namespace=key[0],
-                name=key[1],
-                uid=standing.uid,
-                resource_version=min(versions, key=int),
-                projection=LAST_KNOWN,
-                cause=cause,
-            )
-        ]
+        return ObjectGone(
+            kind=self.kind,
+            namespace=key[0],
+            name=key[1],
+            uid=standing.uid,
+            resource_version=resource_version,
+            projection=LAST_KNOWN,
+            cause=cause,
+        )
 
 
 LAST_KNOWN = msgspec.Raw(b"")

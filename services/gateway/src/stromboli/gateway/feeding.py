@@ -100,14 +100,18 @@ class KindFeed:
                 await self._take(change)
 
     async def _is_ahead_of_the_server(self) -> bool:
-        """A server that was restored from a backup says nothing to who watches from later."""
+        """A server that was restored from a backup says nothing to who watches from later.
+
+        And what stands on STATE beyond it would hide whatever gets that name next.
+        """
         resume_from = self.reflector.health.resource_version
         if not resume_from:
             return False
+        known = max(int(resume_from), self._published.newest_version(self.kind.token))
         try:
             async with aclosing(self._kube.list_pages(self.kind, limit=1)) as pages:
                 async for page in pages:
-                    return int(page.resource_version) < int(resume_from)
+                    return int(page.resource_version) < known
         except KubeError as problem:
             log.debug("feed.unchecked", kind=self.kind.token, problem=str(problem))
         return False
@@ -221,7 +225,7 @@ class KindFeed:
         for fact in self._difference.corrections(resource_version, cause):
             await self._writer.write(fact)
         if self._difference.has_doubts:
-            log.warning("list.behind", kind=self.kind.token, version=resource_version)
+            log.info("list.contested", kind=self.kind.token, version=resource_version)
             self.reflector.request_relist()
         self._places.keep_only(self.kind.token, listed)
         await self._writer.flush(self.kind.token)

@@ -5,7 +5,7 @@ object it keeps what a comparison needs (sequence, uid, resourceVersion, a diges
 projection), not the object. Pure: no I/O.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -103,12 +103,14 @@ class Published:
         version, seen_uid = self._seen.get(kind, {}).get(key, _NEVER_SEEN)
         return str(version) if version and seen_uid == uid else ""
 
-    def living(self, kind: str) -> Iterator[Key]:
-        """Objects that STATE says, or is about to say, exist."""
-        planned = self._planned.get(kind, {})
-        for key, standing in {**self._objects.get(kind, {}), **planned}.items():
-            if not standing.gone:
-                yield key
+    def expectations(self, kind: str) -> dict[Key, Standing]:
+        """All that will stand of a kind, ends included, when everything has arrived."""
+        return {**self._objects.get(kind, {}), **self._planned.get(kind, {})}
+
+    def newest_version(self, kind: str) -> int:
+        """The highest version that stands of this kind, ends included; 0 if nothing stands."""
+        standings = self._objects.get(kind, {}).values()
+        return max((int(standing.resource_version) for standing in standings), default=0)
 
     def last_sequence(self, fact: Fact) -> int:
         """The sequence of the newest message on the fact's subject; 0 if there is none."""
