@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator
 import msgspec
 import pytest
 
+from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.streams import LEASES
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.leases import Lease, LeaseKeeper, LeaseValue
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.testkit.bus_fixtures import Bus, join
+from stromboli.testkit.clock import ManualClock
 from stromboli.testkit.nats_server import NatsServer
 from stromboli.testkit.tasks import background
 from stromboli.testkit.waiting import eventually
@@ -236,6 +238,32 @@ async def test_a_frozen_server_ends_the_belief_in_time(bus: Bus, nats_server: Na
 
         assert time.monotonic() - since < 2.5
         nats_server.resume()
+
+
+async def test_a_lease_that_was_seen_to_be_over_is_not_brought_back_by_a_late_renewal():
+    clock = ManualClock()
+    lease = Lease(Epoch(1, 1), clock, 4.0)
+    lease.extend(clock.monotonic())
+    asked_at = clock.monotonic()
+    await clock.advance(4.1)
+    assert not lease.held
+
+    lease.extend(asked_at + 1)
+
+    assert not lease.held
+    assert lease.lost.is_set()
+
+
+async def test_a_lease_that_nobody_has_seen_over_goes_on_with_its_renewal():
+    clock = ManualClock()
+    lease = Lease(Epoch(1, 1), clock, 4.0)
+    lease.extend(clock.monotonic())
+    asked_at = clock.monotonic() + 1
+    await clock.advance(4.1)
+
+    lease.extend(asked_at)
+
+    assert lease.held
 
 
 async def test_a_lost_acknowledgement_of_a_renewal_does_not_depose(bus: Bus):

@@ -106,7 +106,10 @@ class FactWriter:
         lane.waiting.append(fact)
 
     async def flush(self, kind: str) -> None:
-        """Return when every fact of this kind that was given to us stands on STATE."""
+        """Return when every fact of this kind that was given to us stands on STATE.
+
+        Or when we lead no longer: then nothing more is written, what comes after it included.
+        """
         while self._outstanding.get(kind, 0):
             self._drained.clear()
             await self._drained.wait()
@@ -118,7 +121,9 @@ class FactWriter:
 
     async def _send(self, lane: _Lane, fact: Fact) -> None:
         if not self._may_write():
+            # The lane ends all the same: whoever waits for it has to hear that our turn is over.
             log.info("fact.abandoned", subject=fact.subject(), reason="no longer leading")
+            self._next(lane, fact)
             return
         if isinstance(fact, ObjectGone) and fact.projection == LAST_KNOWN:
             self._spawn(self._send_with_last_projection(lane, fact))

@@ -45,7 +45,11 @@ class LeaseValue(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Lease:
-    """A lease that is held, until it is lost."""
+    """A lease that is held, until it is lost; then it stays lost.
+
+    Whoever has once seen that it is over has given up something on account of it, so a renewal
+    whose acknowledgement comes later must not bring it back.
+    """
 
     def __init__(self, epoch: Epoch, clock: Clock, life_s: float) -> None:
         self.epoch = epoch
@@ -55,7 +59,8 @@ class Lease:
         self.lost = asyncio.Event()
 
     def extend(self, asked_at: float) -> None:
-        self._valid_until = asked_at + self._life_s
+        if not self.lost.is_set():
+            self._valid_until = asked_at + self._life_s
 
     @property
     def remaining_s(self) -> float:
@@ -63,8 +68,10 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """May we still act in its name? Ask before every effect."""
-        return not self.lost.is_set() and self.remaining_s > 0
+        """May we still act in its name? Ask before every effect. The first no is the last word."""
+        if not self.remaining_s:
+            self.lost.set()
+        return not self.lost.is_set()
 
 
 class LeaseKeeper:
