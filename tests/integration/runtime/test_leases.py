@@ -1,7 +1,6 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
 
 import msgspec
 import pytest
@@ -9,10 +8,11 @@ import pytest
 from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.streams import LEASES
 from stromboli.runtime.bus.errors import BusError
-from stromboli.runtime.bus.leases import Lease, LeaseKeeper, LeaseValue
+from stromboli.runtime.bus.leases import Lease, LeaseValue
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.testkit.bus_fixtures import Bus, join
 from stromboli.testkit.clock import ManualClock
+from stromboli.testkit.lease_candidates import Candidate, candidates, keeper
 from stromboli.testkit.nats_server import NatsServer
 from stromboli.testkit.tasks import background
 from stromboli.testkit.waiting import eventually
@@ -20,52 +20,6 @@ from stromboli.testkit.waiting import eventually
 pytestmark = pytest.mark.nats
 
 SUBJECT = "$KV.LEASES.scheduler.-"
-
-
-def keeper(bus: Bus, holder: str, *, life_s: float = 1.0) -> LeaseKeeper:
-    return LeaseKeeper(
-        bus.jetstream,
-        bus.publisher,
-        bus.clock,
-        service="scheduler",
-        holder=holder,
-        life_s=life_s,
-    )
-
-
-class Candidate:
-    """A process that leads whenever it can."""
-
-    def __init__(self, bus: Bus, name: str, *, life_s: float = 1.0) -> None:
-        self.bus = bus
-        self.name = name
-        self.keeper = keeper(bus, name, life_s=life_s)
-        self.terms: list[Lease] = []
-        self.rivals: list[Candidate] = []
-        self.overlaps = 0
-        """How often it came to lead while a rival still believed that it did."""
-
-    async def run(self) -> None:
-        while True:
-            async with self.keeper.lead() as lease:
-                self.overlaps += sum(rival.leads for rival in self.rivals)
-                self.terms.append(lease)
-                await lease.lost.wait()
-
-    @property
-    def leads(self) -> bool:
-        return bool(self.terms) and self.terms[-1].held
-
-
-@contextlib.asynccontextmanager
-async def candidates(
-    server: NatsServer, *, life_s: float = 1.0
-) -> AsyncGenerator[tuple[Candidate, Candidate]]:
-    async with join(server, "scheduler") as one, join(server, "scheduler") as two:
-        a, b = Candidate(one, "a", life_s=life_s), Candidate(two, "b", life_s=life_s)
-        a.rivals, b.rivals = [b], [a]
-        async with background(a.run(), b.run()):
-            yield a, b
 
 
 async def stored_value(bus: Bus) -> tuple[LeaseValue, int]:

@@ -17,6 +17,7 @@ from stromboli.runtime.bus.publisher import Publisher, publishing
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.runtime.clock import Clock, SystemClock
 from stromboli.runtime.redaction import Secret
+from stromboli.testkit.nats_cluster import NatsCluster
 from stromboli.testkit.nats_server import NatsServer
 
 __all__ = ["Bus", "bus", "join"]
@@ -38,7 +39,7 @@ class Bus:
 
 @contextlib.asynccontextmanager
 async def join(
-    server: NatsServer,
+    server: NatsServer | NatsCluster,
     service: str = "gateway",
     *,
     password: str = "",

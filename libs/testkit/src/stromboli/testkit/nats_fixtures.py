@@ -2,7 +2,8 @@
 
 `nats_server` is fresh for each test: such a test may kill, pause or wipe it.
 `shared_nats_server` lives for the whole run: quicker, for tests that only use it and pick
-stream names of their own. Mark tests that use either with `@pytest.mark.nats`.
+stream names of their own. `nats_cluster` is three servers that are one, fresh for each test.
+Mark tests that use any of them with `@pytest.mark.nats`.
 """
 
 import asyncio
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from stromboli.testkit.nats_cluster import NatsCluster
 from stromboli.testkit.nats_server import NatsServer
 from stromboli.testkit.processes import fallen_children, forget_fallen, living_children
 
-__all__ = ["nats_server", "pytest_runtest_makereport", "shared_nats_server"]
+__all__ = ["nats_cluster", "nats_server", "pytest_runtest_makereport", "shared_nats_server"]
 
 
 @pytest.fixture
@@ -22,6 +24,13 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     """A server of the test's own, with JetStream and an empty store."""
     async with NatsServer(tmp_path / "nats") as server:
         yield server
+
+
+@pytest.fixture
+async def nats_cluster(tmp_path: Path) -> AsyncIterator[NatsCluster]:
+    """Three servers of the test's own that are one cluster, with an empty store."""
+    async with NatsCluster(tmp_path / "nats") as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -39,12 +39,13 @@ jetstream {{
 class _Ports(msgspec.Struct):
     nats: list[str]
     monitoring: list[str] = []
+    cluster: list[str] = []
 
 
 class NatsServer:
     """One server and the folder it lives in; may be started and ended many times.
 
-    `config` is appended to the configuration file (accounts, users, limits);
+    `config` is appended to the configuration file (accounts, users, limits) at each start;
     `jetstream` goes inside its jetstream block (`sync_interval: always`), None for none.
     """
 
@@ -60,10 +61,13 @@ class NatsServer:
         self.directory = directory
         self.store = directory / "jetstream"
         self.log = directory / f"{name}.log"
-        self._config = config
+        self.config = config
         self._jetstream = jetstream
         self._port: int | None = None
         self._monitor_port: int | None = None
+        self.route_port: int | None = None
+        """Where the other members of its cluster reach it, once it was started."""
+        self._paused = False
         self._child: ChildProcess | None = None
 
     @property
@@ -92,6 +96,11 @@ class NatsServer:
     def running(self) -> bool:
         return self._child is not None and self._child.running
 
+    @property
+    def answering(self) -> bool:
+        """Is it running, and not frozen?"""
+        return self.running and not self._paused
+
     def log_tail(self) -> str:
         return "" if self._child is None else self._child.log_tail()
 
@@ -102,6 +111,7 @@ class NatsServer:
         config_file = self._write_config()
         child = ChildProcess([find_nats_server(), "-c", config_file], name=self.name, log=self.log)
         self._child = child
+        self._paused = False
         ports_file = self.directory / f"nats-server_{child.pid}.ports"
         try:
             # The server writes this file once it accepts connections.
@@ -115,6 +125,8 @@ class NatsServer:
             raise
         self._port = _port_of(ports.nats[0])
         self._monitor_port = _port_of(ports.monitoring[0])
+        if ports.cluster:
+            self.route_port = _port_of(ports.cluster[0])
 
     async def stop(self, deadline_s: float = 10.0) -> None:
         """The clean way: SIGTERM, and wait until it has gone."""
@@ -129,9 +141,11 @@ class NatsServer:
     def pause(self) -> None:
         """Freeze it: connections stay open and nothing answers."""
         self._running_child().pause()
+        self._paused = True
 
     def resume(self) -> None:
         self._running_child().resume()
+        self._paused = False
 
     async def restart(self, *, hard: bool = False, deadline_s: float = _START_DEADLINE_S) -> None:
         """Down and up again with its data on the same port; `hard` means kill -9."""
@@ -163,7 +177,7 @@ class NatsServer:
         if self._jetstream is not None:
             text += _JETSTREAM.format(store_dir=self.store, extra=self._jetstream)
         path = self.directory / f"{self.name}.conf"
-        path.write_text(text + self._config)
+        path.write_text(text + self.config)
         return path
 
     def _running_child(self) -> ChildProcess:
