@@ -134,17 +134,19 @@ def _reading(stream: StreamSpec, *subjects: str) -> Iterable[str]:
     yield f"$JS.FC.{stream.name}.>"
 
 
-def _looking_up(stream: StreamSpec, subject: str) -> Iterable[str]:
-    """To get the newest message of a subject."""
+def _looking_up(stream: StreamSpec) -> Iterable[str]:
+    """To get the newest message of a subject, from the stream's leader.
+
+    The question names the subject in its body, so this right is for the whole stream.
+    """
     yield from _knowing(stream)
-    yield f"$JS.API.DIRECT.GET.{stream.name}.{subject}"
+    yield f"$JS.API.STREAM.MSG.GET.{stream.name}"
 
 
 def _leading(service: str) -> Iterable[str]:
     """To hold the leases of one service."""
-    own = LEASE_SUBJECT.format(service=service, shard=">")
-    yield own
-    yield from _looking_up(LEASES, own)
+    yield LEASE_SUBJECT.format(service=service, shard=">")
+    yield from _looking_up(LEASES)
 
 
 def _asking(service: str) -> Iterable[str]:
@@ -175,9 +177,8 @@ def _applying() -> Iterable[str]:
     yield f"$JS.API.CONSUMER.NAMES.{INTENT.name}"
     yield f"$JS.API.CONSUMER.DELETE.{INTENT.name}.*"
     yield f"$JS.ACK.{INTENT.name}.>"
-    fences = FENCE_SUBJECT.format(partition="*", service="*", shard=">")
-    yield fences
-    yield from _looking_up(FENCES, fences)
+    yield FENCE_SUBJECT.format(partition="*", service="*", shard=">")
+    yield from _looking_up(FENCES)
 
 
 BUS: dict[str, BusRights] = {
@@ -192,7 +193,7 @@ BUS: dict[str, BusRights] = {
             *_applying(),
             *_reading(STATE),
             *_reading(OUTCOME),
-            *_looking_up(STATE, "vc.state.>"),
+            *_looking_up(STATE),
             *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in STREAMS),
             *(f"$JS.API.STREAM.UPDATE.{spec.name}" for spec in STREAMS),
             *_knowing(*STREAMS),
@@ -212,7 +213,6 @@ BUS: dict[str, BusRights] = {
                 for stream in (STATE, JOURNAL, OUTCOME, HISTORY, DEAD)
                 for right in _reading(stream)
             ),
-            *_looking_up(STATE, "vc.state.>"),
             *_knowing(*STREAMS),
         ),
         # A consumer on INTENT, a work queue, would take intents away from the gateway; a

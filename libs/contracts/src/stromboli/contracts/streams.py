@@ -37,7 +37,6 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Messages may carry a time to live of their own."""
     delete_marker_ttl_s: float = 0
     """How long the server's own marker stays where a message's time to live ran out."""
-    direct_get: bool = False
 
 
 STATE_SUBJECT = "vc.state."
@@ -50,7 +49,6 @@ STATE = StreamSpec(
     subjects=(f"{STATE_SUBJECT}>",),
     max_msgs_per_subject=1,
     message_ttl=True,
-    direct_get=True,
 )
 JOURNAL = StreamSpec(
     name="JOURNAL",
@@ -58,7 +56,6 @@ JOURNAL = StreamSpec(
     subjects=(f"{JOURNAL_SUBJECT}>",),
     max_age_s=_DAY_S,
     max_bytes=1024 * _MIB,
-    direct_get=True,
 )
 INTENT = StreamSpec(
     name="INTENT",
@@ -83,7 +80,6 @@ HISTORY = StreamSpec(
     subjects=("vc.history.>",),
     max_age_s=7 * _DAY_S,
     max_bytes=1024 * _MIB,
-    direct_get=True,
 )
 DEAD = StreamSpec(
     name="DEAD",
@@ -101,20 +97,20 @@ LEASES = StreamSpec(
     max_msgs_per_subject=1,
     message_ttl=True,
     delete_marker_ttl_s=60,
-    direct_get=True,
 )
 FENCES = StreamSpec(
     name="KV_FENCES",
     description="The lowest epoch each partition still listens to, per service and shard",
     subjects=("$KV.FENCES.>",),
     max_msgs_per_subject=1,
-    direct_get=True,
 )
 
 STREAMS = (STATE, JOURNAL, INTENT, OUTCOME, HISTORY, DEAD, LEASES, FENCES)
 
 LEASE_SUBJECT = "$KV.LEASES.{service}.{shard}"
 FENCE_SUBJECT = "$KV.FENCES.{partition}.{service}.{shard}"
+FENCE_PROOF = "$KV.FENCES.proof.gateway.-"
+"""Where a read of a fence is confirmed by a write; nobody reads it."""
 
 RESUME_LIMIT_S = TOMBSTONE_LIFE_S / 2
 """A view that was away for longer replays from zero: tombstones may have gone meanwhile."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stromboli.contracts.epochs import NO_EPOCH, Epoch
-from stromboli.contracts.streams import FENCE_SUBJECT, FENCES
+from stromboli.contracts.streams import FENCE_PROOF, FENCE_SUBJECT, FENCES
+from stromboli.runtime.bus.confirmed_read import read_confirmed
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.jetstream import JetStream
 from stromboli.runtime.bus.publisher import Publisher
@@ -38,7 +39,10 @@ class FenceBook:
         return self._known[subject]
 
     async def _read(self, subject: str) -> Epoch | None:
-        stored = await self.jetstream.last_message(FENCES.name, subject)
+        # A leader of the stream that was replaced may not know the newest fence: a write does.
+        stored = await read_confirmed(
+            self.jetstream, self.publisher, stream=FENCES.name, subject=subject, proof=FENCE_PROOF
+        )
         if stored is None:
             return NO_EPOCH
         try:

@@ -13,6 +13,7 @@ from stromboli.runtime.bus.errors import JetStreamError
 
 _PREFIX = "$JS.API"
 NANOSECONDS = 1_000_000_000
+_NO_MESSAGE = 10037
 
 T = TypeVar("T")
 
@@ -70,6 +71,17 @@ class Stored(msgspec.Struct):
     payload: bytes
 
 
+class _Message(msgspec.Struct):
+    subject: str
+    seq: int
+    hdrs: bytes = b""
+    data: bytes = b""
+
+
+class _Found(msgspec.Struct):
+    message: _Message
+
+
 class JetStream:
     """JetStream's API over one connection."""
 
@@ -116,19 +128,21 @@ class JetStream:
                 return names
 
     async def last_message(self, stream: str, subject: str) -> Stored | None:
-        """The newest message of a subject, or None."""
-        answer = await self._connection.request(f"{_PREFIX}.DIRECT.GET.{stream}.{subject}", b"")
-        headers = {key: str(value) for key, value in (answer.headers or {}).items()}
-        if (status := headers.get("Status", "")) == "404":
-            return None
-        if status and "Nats-Sequence" not in headers:
-            raise JetStreamError("DIRECT.GET", int(status), 0, headers.get("Description", ""))
-        return Stored(
-            subject=headers["Nats-Subject"],
-            sequence=int(headers["Nats-Sequence"]),
-            headers=headers,
-            payload=answer.data,
-        )
+        """The newest message of a subject, or None, as far as the stream's leader knows.
+
+        No other replica answers. But a leader that was replaced while it was frozen answers
+        from the past until it hears of that. Who acts on the answer must write with the
+        sequence that it read, or use `read_confirmed`.
+        """
+        call = f"STREAM.MSG.GET.{stream}"
+        try:
+            found = await self._call(call, {"last_by_subj": subject}, _Found)
+        except JetStreamError as problem:
+            if problem.error_code == _NO_MESSAGE:
+                return None
+            raise
+        message = found.message
+        return Stored(message.subject, message.seq, _headers(message.hdrs), message.data)
 
     async def _call(self, call: str, body: object, answer_type: type[T]) -> T:
         payload = b"" if body is None else msgspec.json.encode(body)
@@ -138,3 +152,10 @@ class JetStream:
             error = failed.error
             raise JetStreamError(call, error.code, error.err_code, error.description)
         return msgspec.json.decode(answer.data, type=answer_type)
+
+
+def _headers(block: bytes) -> dict[str, str]:
+    """The headers of a stored message, as they were on the wire."""
+    lines = block.decode(errors="replace").split("\r\n")[1:]
+    pairs = (line.partition(":") for line in lines if line)
+    return {key: value.strip() for key, _, value in pairs}

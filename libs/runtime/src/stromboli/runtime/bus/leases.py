@@ -21,7 +21,7 @@ import msgspec
 from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.streams import LEASE_SUBJECT, LEASES
 from stromboli.contracts.subjects import CLUSTER
-from stromboli.runtime.bus.errors import BusError, WrongLastSequence
+from stromboli.runtime.bus.errors import BusError, Unanswered, WrongLastSequence
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream, Stored
 from stromboli.runtime.bus.publisher import Publisher
 from stromboli.runtime.clock import Clock
@@ -95,6 +95,8 @@ class LeaseKeeper:
         self._holder = holder
         self._keeper = secrets.token_hex(8)
         self._life_s = life_s
+        self._newest = 0
+        """The newest of our writes that was acknowledged; an answer without it is outdated."""
 
     @contextlib.asynccontextmanager
     async def lead(self) -> AsyncGenerator[Lease]:
@@ -149,6 +151,7 @@ class LeaseKeeper:
         again = await self._jetstream.stream_info(LEASES.name)
         if again.created != bucket.created:
             return None
+        self._newest = revision
         lease = Lease(Epoch(_nanoseconds(bucket.created), revision), self._clock, self._life_s)
         lease.extend(asked_at)
         return lease
@@ -173,10 +176,13 @@ class LeaseKeeper:
     async def _renew(self, lease: Lease) -> bool:
         """Is it still ours, and now for longer? Not knowing is an error, not a no."""
         last = await self._jetstream.last_message(LEASES.name, self._subject)
-        if last is None or not self._is_of(lease, last):
+        if last is None or last.sequence < self._newest:
+            # Of a server that was replaced, or of a bucket that was made anew.
+            raise Unanswered(self._subject, "what stands there is older than what we wrote")
+        if not self._is_of(lease, last):
             return False
         value = LeaseValue(self._holder, self._keeper, lease.epoch.revision)
-        await self._write(value, expect_last=last.sequence)
+        self._newest = await self._write(value, expect_last=last.sequence)
         return True
 
     def _is_of(self, lease: Lease, stored: Stored) -> bool:

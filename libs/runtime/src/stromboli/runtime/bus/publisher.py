@@ -25,6 +25,8 @@ from stromboli.runtime.bus.window import Window
 from stromboli.runtime.clock import Clock
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_LAST_ON = "Nats-Expected-Last-Subject-Sequence-Subject"
+"""The subject that the expected sequence is about, where it is not the message's own."""
 MESSAGE_ID = "Nats-Msg-Id"
 MESSAGE_TTL = "Nats-TTL"
 

@@ -37,7 +37,8 @@ def stream_config(spec: StreamSpec, *, replicas: int = 1) -> dict[str, Any]:
         "max_bytes": spec.max_bytes or -1,
         "discard": "new" if spec.discard_new else "old",
         "duplicate_window": int(spec.duplicate_window_s * NANOSECONDS),
-        "allow_direct": spec.direct_get,
+        # Any replica answers these, also one that is far behind.
+        "allow_direct": False,
         "allow_msg_ttl": spec.message_ttl,
     }
     if spec.delete_marker_ttl_s:
