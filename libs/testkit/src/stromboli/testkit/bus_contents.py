@@ -1,6 +1,7 @@
 """What is stored on the bus, read message by message, without a consumer that could disturb."""
 
 import base64
+import functools
 from collections import Counter
 
 import msgspec
@@ -10,9 +11,11 @@ from stromboli.contracts.outcomes import AnyOutcome
 from stromboli.contracts.records import DeadLetter
 from stromboli.contracts.streams import DEAD, OUTCOME, STREAMS
 from stromboli.runtime.bus.connection import BusConnection, BusSettings, connect
+from stromboli.runtime.bus.errors import Unanswered
 from stromboli.runtime.bus.jetstream import JetStream
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.testkit.bus_peer import BusPeer
+from stromboli.testkit.waiting import eventually
 
 __all__ = [
     "dead_letters",
@@ -24,6 +27,7 @@ __all__ = [
 ]
 
 _NO_MESSAGE = 404
+_ANSWERED_S = 30.0
 
 
 class _Message(msgspec.Struct):
@@ -58,16 +62,29 @@ async def stored_messages(
     after = 0
     while True:
         body = msgspec.json.encode({"seq": after + 1, "next_by_subj": subject})
-        raw = await connection.request(f"$JS.API.STREAM.MSG.GET.{stream}", body)
-        answer = msgspec.json.decode(raw.data, type=_Answer)
+        answer = await eventually(
+            functools.partial(_next_message, connection, stream, body),
+            deadline_s=_ANSWERED_S,
+            interval_s=0.1,
+            describe=f"an answer from {stream}",
+        )
         if answer.message is None:
-            assert answer.error is not None, raw.data
-            assert answer.error.code == _NO_MESSAGE, answer.error.description
             return found
         message = answer.message
         payload = base64.b64decode(message.data)
         found.append(StoredMessage(message.subject, message.seq, payload))
         after = message.seq
+
+
+async def _next_message(connection: BusConnection, stream: str, body: bytes) -> _Answer | None:
+    """None, or an error other than "no message", while nobody leads the stream."""
+    try:
+        raw = await connection.request(f"$JS.API.STREAM.MSG.GET.{stream}", body)
+    except Unanswered:
+        return None
+    answer = msgspec.json.decode(raw.data, type=_Answer)
+    assert answer.error is None or answer.error.code == _NO_MESSAGE, answer.error.description
+    return answer
 
 
 async def make_streams(url: str) -> None:

@@ -35,6 +35,8 @@ class Traffic:
     cluster: ClusterBuilder
     peer: BusPeer
     lives_s: float
+    insists: bool
+    """Ask for each intent until the bus has stored it, and only then for the next."""
     pods: list[Written] = field(default_factory=list[Written])
     stored: list[AnyIntent] = field(default_factory=list[AnyIntent])
     perhaps: list[AnyIntent] = field(default_factory=list[AnyIntent])
@@ -93,18 +95,24 @@ class Traffic:
             await asyncio.sleep(0.02)
 
     async def _ask(self, intent: AnyIntent) -> None:
-        try:
-            await self.peer.ask(intent)
-        except PublishUncertain:
-            self.perhaps.append(intent)
-        except BusError:
-            self.unstored.append(intent)
-        else:
-            self.stored.append(intent)
+        while True:
+            try:
+                await self.peer.ask(intent)
+            except BusError as problem:
+                if self.insists:
+                    await asyncio.sleep(0.1)
+                    continue
+                uncertain = isinstance(problem, PublishUncertain)
+                (self.perhaps if uncertain else self.unstored).append(intent)
+            else:
+                self.stored.append(intent)
+            return
 
-    async def check_nothing_lost_or_repeated(self, witness: Witness) -> None:
+    async def check_nothing_lost_or_repeated(
+        self, witness: Witness, deadline_s: float = 20.0
+    ) -> None:
         """Every stored intent was applied and answered once, in order; none that was not."""
-        await until_all_ended(self.peer)
+        await until_all_ended(self.peer, deadline_s)
         outcomes = await stored_outcomes(self.peer)
         answered = [outcome.intent_id for outcome in outcomes]
         applied = {outcome.intent_id for outcome in outcomes if isinstance(outcome, Applied)}
@@ -128,10 +136,15 @@ class Traffic:
 
 @contextlib.asynccontextmanager
 async def traffic(
-    cluster: ClusterBuilder, peer: BusPeer, *, jobs: int = 4, lives_s: float = 30.0
+    cluster: ClusterBuilder,
+    peer: BusPeer,
+    *,
+    jobs: int = 4,
+    lives_s: float = 30.0,
+    insists: bool = False,
 ) -> AsyncGenerator[Traffic]:
     """Traffic during the block; at its end the last change and the last intent are complete."""
-    flow = Traffic(cluster, peer, lives_s)
+    flow = Traffic(cluster, peer, lives_s, insists)
     flow.pods = [await cluster.pod(f"steps-{number}") for number in range(jobs)]
     async with background(flow.change_objects(), flow.ask_for_steps()) as tasks:
         yield flow
