@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import gc
 import time
 from typing import Any
@@ -246,6 +247,33 @@ async def test_a_reconnect_that_succeeds_just_when_the_connection_ends_leaves_no
     assert task is not None
     assert task.done()
     assert not left
+
+
+async def test_an_attempt_to_reconnect_ends_when_another_takes_its_place(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """As where a cancellation gets lost because the link breaks again in that moment."""
+    begun = asyncio.Queue[asyncio.Task[Any]]()
+
+    async def lose_a_cancellation() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        await begun.put(task)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30):
+        async with join(nats_server) as bus:
+            client = bus.connection._client
+            monkeypatch.setattr(client, "_select_next_server", lose_a_cancellation)
+            await client._process_op_err(OSError("broken"))
+            first = await begun.get()
+            client._status = client.CONNECTED
+            await client._process_op_err(OSError("broken again"))
+            second = await begun.get()
+            assert first.done()
+        assert second.done()
 
 
 async def test_what_was_not_on_the_wire_when_the_link_broke_is_never_sent(

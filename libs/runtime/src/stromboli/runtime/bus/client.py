@@ -7,6 +7,7 @@ that reconnects, which left the service without a bus for good.
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from nats.aio.client import Client, Srv
@@ -36,6 +37,16 @@ class _Socket(TcpTransport):
             self._io_writer.transport.abort()
 
 
+async def _ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    """Cancel them until they have ended: one cancellation may get lost."""
+    running = [task for task in tasks if not task.done()]
+    while running:
+        for task in running:
+            task.cancel()
+        _, late = await asyncio.wait(running, timeout=0.1)
+        running = list(late)
+
+
 class AbruptClient(Client):
     """nats-py's client, without what it does after a link has broken.
 
@@ -44,14 +55,17 @@ class AbruptClient(Client):
     it keeps unsent messages and sends them after the reconnect. And the socket and the tasks of
     an attempt to reconnect that fails half way it forgets, alive, when it tries again. And an
     attempt that succeeds just when the connection is closed goes on, because `asyncio.wait_for`
-    loses its cancellation then.
+    loses its cancellation then. So does an attempt whose link breaks again at once: another one
+    is begun beside it, and only that one is known afterwards.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._attempts: set[asyncio.Task[Any]] = set()
 
     async def _connect_to_server(self, s: Srv) -> None:
         self._drop_socket()
-        for task in (self._reading_task, self._ping_interval_task, self._flusher_task):
-            if task is not None:
-                task.cancel()
+        self._drop_tasks()
         if s.uri.scheme not in {"ws", "wss"}:
             self._transport = _Socket()
         await super()._connect_to_server(s)
@@ -86,14 +100,27 @@ class AbruptClient(Client):
         self._pending_data_size = 0
         self._drop_socket()
 
+    async def _attempt_reconnect(self) -> None:
+        await _ended(self._attempts)
+        if (this := asyncio.current_task()) is not None:
+            self._attempts.add(this)
+            this.add_done_callback(self._attempts.discard)
+        await super()._attempt_reconnect()
+
     async def end_reconnecting(self) -> None:
         """Once closed, stay closed."""
-        task = self._reconnection_task
-        while task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=0.1)
+        newest = self._reconnection_task
+        await _ended(self._attempts if newest is None else {*self._attempts, newest})
+        # An attempt that came to its end meanwhile has opened the connection once more.
+        self._status = Client.CLOSED
+        self._drop_tasks()
         self._drop_socket()
         await asyncio.sleep(0)  # what was aborted is closed by then
+
+    def _drop_tasks(self) -> None:
+        for task in (self._reading_task, self._ping_interval_task, self._flusher_task):
+            if task is not None:
+                task.cancel()
 
     def _drop_socket(self) -> None:
         if isinstance(self._transport, _Socket):
