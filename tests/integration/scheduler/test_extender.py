@@ -51,7 +51,7 @@ async def serving() -> AsyncGenerator[Server]:
     server = Server()
     app = web.Application(client_max_size=64 * 2**20)
     app.router.add_post("/base/{verb}", server.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -59,6 +59,8 @@ async def test_a_newcomer_does_not_pass_those_who_wait():
 
     assert first.done()
     assert not newcomer.done()
+    window.leave()
+    await newcomer
 
 
 async def test_every_busy_sender_gets_its_share():
