@@ -6,7 +6,7 @@ PYTHON ?= python3
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test faults slow thorough lint format generate bench e2e-assets e2e clean
+.PHONY: help up demo test faults slow seeds thorough lint format generate bench e2e-assets e2e clean
 
 help: ## List what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -33,8 +33,11 @@ faults: $(INSTALLED) ## Kill, freeze, deceive and wipe real processes
 slow: $(INSTALLED) ## Kill every process at every turn of a job's life, submit thousands of jobs (20 minutes)
 	@$(BIN)/pytest -q -m "slow and not e2e"
 
-thorough: $(INSTALLED) ## Look at ten times as many examples as `make test` does where properties are tested (30 minutes)
-	@STROMBOLI_EFFORT=10 $(BIN)/pytest -q -n 2 --timeout 1800 -k "properties or reference or fact_reading or placing" tests/unit/scheduling tests/unit/simulating
+seeds: $(INSTALLED) ## Look at new examples where properties are tested; `make test` looks at the same ones each time
+	@STROMBOLI_SEEDS=new $(BIN)/pytest -q -n 2 --dist loadfile --timeout 1800 -m hypothesis tests/unit
+
+thorough: $(INSTALLED) ## Look at new examples, ten times as many (30 minutes)
+	@STROMBOLI_SEEDS=new STROMBOLI_EFFORT=10 $(BIN)/pytest -q -n 2 --timeout 3600 -m hypothesis tests/unit
 
 lint: $(INSTALLED) ## Style, types, layers, spelling, generated files
 	@$(BIN)/ruff check .

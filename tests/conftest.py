@@ -4,4 +4,5 @@ pytest_plugins = [
     "stromboli.testkit.nats_fixtures",
     "stromboli.testkit.api_fixtures",
     "stromboli.testkit.leaks",
+    "stromboli.testkit.effort",
 ]

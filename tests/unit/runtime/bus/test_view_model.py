@@ -473,7 +473,5 @@ class ViewMachine(RuleBasedStateMachine):
         assert found == self.cluster
 
 
-ViewMachine.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, derandomize=False
-)
+ViewMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 test_the_view_equals_the_log_through_any_faults = ViewMachine.TestCase
