@@ -16,7 +16,7 @@ import pytest
 
 from stromboli.admission.certificates import ServingCertificate
 from stromboli.admission.config import HttpsSettings
-from stromboli.admission.https import Answer, Front, listening
+from stromboli.admission.https import Answer, Front, Listener, listening
 from stromboli.runtime.units import Duration, Size
 from stromboli.testkit.certificates import Authority, KeyPair
 from stromboli.testkit.tasks import background
@@ -36,6 +36,7 @@ class Served:
     certificate: ServingCertificate
     pair: KeyPair
     front: Front
+    listener: Listener
 
     @property
     def url(self) -> str:
@@ -86,7 +87,7 @@ async def serving(
     async with background(certificate.watch()):
         await certificate.loaded()
         async with listening(front, chosen, certificate.listening_context()) as listener:
-            yield Served(listener.port, authority, certificate, pair, front)
+            yield Served(listener.port, authority, certificate, pair, front, listener)
 
 
 @pytest.fixture
@@ -335,3 +336,57 @@ async def test_no_request_is_lost_while_certificates_change_under_traffic(
 
     assert set(answered) == {200}
     assert len(serials) == 5
+
+
+async def test_until_the_grace_is_over_all_are_served_and_told_to_connect_anew(tmp_path: Path):
+    async with serving(tmp_path, grace=Duration(3600)) as served, served.session() as session:
+        async with session.post("/jobs/mutate", data=b"{}", headers=JSON) as answer:
+            assert "Connection" not in answer.headers
+        async with background(served.listener.stop()):
+            await eventually(lambda: served.front.is_leaving)
+            kept = session.connector
+            assert len(kept._conns) == 1  # type: ignore[union-attr]
+            for path, status in (("/jobs/mutate", 200), ("/jobs/validate", 200), ("/no", 404)):
+                async with session.post(path, data=b"{}", headers=JSON) as answer:
+                    assert (answer.status, answer.headers["Connection"]) == (status, "close")
+                assert not kept._conns  # type: ignore[union-attr]
+
+
+async def test_what_was_asked_in_the_grace_is_answered_after_it(tmp_path: Path):
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(_path: str, _body: bytes) -> Answer:
+        has_begun.set()
+        await may_end.wait()
+        return Answer(200, b"{}")
+
+    settings: dict[str, Any] = {"grace": Duration(0), "patience": Duration(30)}
+    async with (
+        serving(tmp_path, slow, **settings) as served,
+        served.session() as session,
+        served.session() as late,
+        asyncio.TaskGroup() as group,
+    ):
+        asked = group.create_task(session.post("/jobs/mutate", data=b"{}", headers=JSON))
+        await has_begun.wait()
+        stopping = group.create_task(served.listener.stop())
+        await eventually(lambda: served.front.is_leaving)
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await late.get("/healthz")
+        assert not stopping.done()
+        may_end.set()
+        async with await asked as answer:
+            assert answer.status == 200
+
+
+async def test_an_idle_connection_is_closed_when_the_grace_is_over(tmp_path: Path):
+    async with serving(tmp_path, grace=Duration(0)) as served:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", served.port, ssl=served.trusting(), server_hostname="localhost"
+        )
+        await served.listener.stop()
+        async with asyncio.timeout(30):
+            assert await reader.read() == b""
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

@@ -36,7 +36,10 @@ async def alone(tmp_path: Path) -> AsyncIterator[AdmissionProcess]:
         nats_url="nats://127.0.0.1:1",
         kubeconfig=tmp_path / "kubeconfig",
         certificates=tmp_path / "served",
-        env={"STROMBOLI_ADMISSION_HTTPS__PATIENCE": "500ms"},
+        env={
+            "STROMBOLI_ADMISSION_HTTPS__PATIENCE": "500ms",
+            "STROMBOLI_ADMISSION_HTTPS__GRACE": "8s",
+        },
     ) as process:
         yield process
 
@@ -112,22 +115,25 @@ async def test_no_client_makes_it_log_an_exception_or_grow(alone: AdmissionProce
     assert not [event for event in alone.events() if event["level"] in {"error", "critical"}]
 
 
-async def test_what_was_asked_before_the_end_is_answered(alone: AdmissionProcess, tmp_path: Path):
+async def test_who_asks_until_it_is_not_ready_is_never_refused(
+    alone: AdmissionProcess, tmp_path: Path
+):
+    """As API servers do: they keep connections, and hear of its end some time after it began."""
     context = give_certificate(tmp_path)
     url = await alone.https_url()
     statuses: list[int] = []
-    refused = asyncio.Event()
+    has_end_begun = asyncio.Event()
 
     async def ask(session: aiohttp.ClientSession) -> None:
-        while not refused.is_set():
-            try:
-                async with session.post("/jobs/mutate", data=REVIEW, headers=JSON) as answer:
-                    await answer.read()
-                    statuses.append(answer.status)
-            except aiohttp.ClientConnectorError:
-                refused.set()
-            except aiohttp.ServerDisconnectedError:
-                continue  # an idle connection was closed; a client asks again on a new one
+        for _ in range(10):
+            async with session.post("/jobs/mutate", data=REVIEW, headers=JSON) as answer:
+                await answer.read()
+                statuses.append(answer.status)
+
+    async def ask_until_not_ready(session: aiohttp.ClientSession) -> None:
+        while not has_end_begun.is_set():
+            await ask(session)
+        await ask(session)
 
     connector = aiohttp.TCPConnector(ssl=context)
     async with (
@@ -135,8 +141,16 @@ async def test_what_was_asked_before_the_end_is_answered(alone: AdmissionProcess
         asyncio.TaskGroup() as group,
     ):
         for _ in range(4):
-            group.create_task(ask(session))
-        await eventually(lambda: len(statuses) > 20)
-        assert await alone.terminate() == 0
+            group.create_task(ask_until_not_ready(session))
+        await eventually(lambda: len(statuses) > 20, deadline_s=30)
+        ended = group.create_task(alone.terminate(60))
 
+        async def is_told_to_go() -> bool:
+            status, text = await readiness(alone)
+            return status == 503 and "[-] process: about to end" in text
+
+        await eventually(is_told_to_go, deadline_s=30)
+        has_end_begun.set()
+
+    assert await ended == 0
     assert set(statuses) == {200}

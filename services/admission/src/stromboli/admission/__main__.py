@@ -28,7 +28,7 @@ EXAMPLES = (
 
 
 async def serve(settings: AdmissionSettings, conf: ConfFile, life: Lifetime) -> None:
-    """Run until told to stop: no new connections, and what was asked is answered."""
+    """Run until told to stop; then serve for a time of grace, and answer what was asked."""
     clock = SystemClock()
     telemetry = Telemetry.start(ADMISSION)
     health = Health(watchdog=life.watchdog)
@@ -43,6 +43,9 @@ async def serve(settings: AdmissionSettings, conf: ConfFile, life: Lifetime) -> 
             reason = "not listening yet"
         return Ok(f"until {certificate.expires}") if reason is None else NotReady(reason)
 
+    def staying() -> Ok | NotReady:
+        return NotReady("about to end: ask another one") if life.is_stopping else Ok("serving")
+
     def synced() -> Ok | NotReady:
         reason = facts.not_ready
         return Ok(facts.doubt) if reason is None else NotReady(reason)
@@ -51,6 +54,7 @@ async def serve(settings: AdmissionSettings, conf: ConfFile, life: Lifetime) -> 
         report = health.readiness()
         return Answer(200 if report.passed else 503, report.as_text().encode(), "text/plain")
 
+    health.check("process", staying)
     health.check("certificate", serving)
     health.check("state", synced)
     async with (
@@ -75,7 +79,8 @@ async def serve(settings: AdmissionSettings, conf: ConfFile, life: Lifetime) -> 
         life.spawn("conf", conf.watch(), until=Step.CLOSE)
         await certificate.loaded()
         async with listening(front, https, certificate.listening_context()) as listener:
-            life.at(Step.STOP_INTAKE, "https", listener.stop, deadline_s=https.patience + 1)
+            leaving_s = https.grace + 2 * https.patience + 1
+            life.at(Step.STOP_INTAKE, "https", listener.stop, deadline_s=leaving_s)
             await life.serve()
         await lookup.close()
     await telemetry.shutdown()

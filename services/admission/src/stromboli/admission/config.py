@@ -53,6 +53,12 @@ class HttpsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             description="for a handshake, a request's header, its body, and its turn to be reviewed"
         ),
     ] = Duration(4)
+    grace: Annotated[
+        Duration,
+        msgspec.Meta(
+            description="how long it goes on serving when told to end, until API servers ask others"
+        ),
+    ] = Duration(5)
     idle: Annotated[
         Duration, msgspec.Meta(description="a connection without a request for longer is closed")
     ] = Duration(120)

@@ -9,7 +9,7 @@ an error of ours, so none of it is logged above debug; it is counted.
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -64,6 +64,8 @@ class Front:
     """Judges the body of a POST to one of the paths; never raises for any body."""
     pages: Mapping[str, Callable[[], Answer]]
     """What a GET shows, for probes."""
+    is_leaving: bool = False
+    """Then each answer is the last one on its connection."""
     _held_bytes: int = 0
     _turns: asyncio.Semaphore = field(init=False)
 
@@ -75,10 +77,13 @@ class Front:
             answer = await self._answer(request)
         except _Refused as refused:
             _refused.add(1, status=str(refused.status))
-            return _told(refused.status, str(refused), close=refused.close)
-        return web.Response(
+            return _told(refused.status, str(refused), close=refused.close or self.is_leaving)
+        response = web.Response(
             body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type}
         )
+        if self.is_leaving:
+            response.force_close()
+        return response
 
     async def _answer(self, request: web.BaseRequest) -> Answer:
         # The API server adds ?timeout=5s.
@@ -238,8 +243,13 @@ class Listener:
     """An open port."""
 
     port: int
-    stop: Callable[[], Awaitable[None]]
-    """Takes no new connections and ends the open ones, once what they asked is answered."""
+    stop: Callable[[], Coroutine[Any, Any, None]]
+    """Serves for the time of grace, then ends all connections when what they asked is answered.
+
+    API servers learn only after a while that we are about to end, and a request that arrives on a
+    connection that is being closed is a refused Job. So they are told with each answer to come
+    back on a new connection, which then leads to another admission.
+    """
 
 
 @contextlib.asynccontextmanager
@@ -260,11 +270,16 @@ async def listening(
     port = int(sockets.sockets[0].getsockname()[1])
     log.info("https.listening", host=settings.host, port=port)
 
-    async def stop() -> None:
+    async def close() -> None:
         sockets.close()
         await server.shutdown(timeout=float(settings.patience))
+
+    async def stop() -> None:
+        front.is_leaving = True
+        await asyncio.sleep(settings.grace)
+        await close()
 
     try:
         yield Listener(port, stop)
     finally:
-        await stop()
+        await close()

@@ -116,6 +116,8 @@ def _service(name: str, folder: Folder, installation: Installation, options: Opt
             f"{prefix}_HTTPS__PORT": str(installation.ports["webhooks"]),
             f"{prefix}_HTTPS__CERTIFICATE": str(folder.certificates / "tls.crt"),
             f"{prefix}_HTTPS__KEY": str(folder.certificates / "tls.key"),
+            # There is no other admission that the API server could ask meanwhile.
+            f"{prefix}_HTTPS__GRACE": "0s",
             # What the gateway makes was asked for by whoever made the job.
             f"{prefix}_TRUSTED_USERS": "gateway",
         }
