@@ -33,3 +33,5 @@ async def test_a_job_lives_as_the_case_says(case: Case):
     await play(case, CoreStage(scenario))
 
     assert [refused.message for refused in gateway.refused] == []
+    scenario.driver.safety_pass()
+    assert scenario.driver.repaired == []

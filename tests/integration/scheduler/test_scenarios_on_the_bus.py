@@ -26,6 +26,8 @@ from stromboli.contracts import codec
 from stromboli.contracts.intents import AnyIntent
 from stromboli.contracts.outcomes import Reason
 from stromboli.contracts.permissions import SCHEDULER
+from stromboli.contracts.records import REPAIRED
+from stromboli.contracts.stimuli import SafetyPass
 from stromboli.contracts.streams import HISTORY, STREAMS
 from stromboli.gateway import checks
 from stromboli.runtime.bus.intake import IntentIntake
@@ -97,12 +99,12 @@ class Stage:
                 # Pods are not told at once, nor is it said of a gang that it lacks some.
                 await self._advance(1.1)
                 await self._rest()
-        if again:
-            # Ids of intents are made of the date: no two schedulers decide at the same moment.
-            self._set_time(self._clock.timestamp + 0.001)
-            async with self._scheduler():
-                pass
-        return await self._findings()
+            if not again:
+                return await self._findings()
+        # Ids of intents are made of the date: no two schedulers decide at the same moment.
+        self._set_time(self._clock.timestamp + 0.001)
+        async with self._scheduler():
+            return await self._findings()
 
     @contextlib.asynccontextmanager
     async def _scheduler(self) -> AsyncGenerator[None]:
@@ -190,13 +192,24 @@ class Stage:
         refused = [one for one in cluster.refused if one.reason is not Reason.STALE]
         assert refused == []
         assert self._core.unanswered == []
-        return Findings(
+        found = Findings(
             binds={name: node for (_, name), node in gateway.binds.items()},
             evicts=[name for _, name in gateway.evictions],
             pipelined=self._pipelined(),
             waiting=await self._waiting(),
-            objects=cluster.objects,
+            objects=dict(cluster.objects),
         )
+        assert await self._repaired() == []
+        return found
+
+    async def _repaired(self) -> list[str]:
+        """Jobs of which a safety pass finds that something should have woken them."""
+        assert self._shell is not None
+        self._shell._push(SafetyPass(within_s=0.0))
+        await self._rest()
+        messages = await stored_messages(self._member.connection, HISTORY.name)
+        lines = [codec.history.decode(message.payload) for message in messages]
+        return [line.job for line in lines if line.what == REPAIRED]
 
     def _pipelined(self) -> dict[str, str]:
         """As pods say of themselves: nominated, or told that room is being made."""

@@ -134,11 +134,27 @@ class Counting(Plain):
         return Verdict(look_again_at=None if after is None else case.now + after)
 
 
-def with_queues(number: int, controller: Counting) -> CoreDriver:
+class Unheeding(Plain):
+    """A controller that changes its mind, and nothing tells the core."""
+
+    name = "unheeding-controller"
+    decides = "queue"
+    reads = ("queue",)
+
+    def __init__(self) -> None:
+        self.unwanted = ""
+
+    def decide(self, case: Case, world: World, asker: Asker) -> Verdict:
+        if case.entry is not None and case.name == self.unwanted:
+            asker.delete("queue", "", case.name, uid=case.entry.uid)
+        return Verdict()
+
+
+def with_queues(number: int, controller: Counting | Unheeding) -> CoreDriver:
     gateway = SimulatedGateway(watched=("queue",))
     for index in range(number):
         gateway.put("queue", {"metadata": {"name": f"q{index}"}})
-    core = partial(LifecycleCore, controllers=[controller], safety_every_s=100.0)
+    core = partial(LifecycleCore, controllers=[controller])
     driver = CoreDriver(gateway, core)
     driver.settle()
     return driver
@@ -148,20 +164,47 @@ def test_the_safety_pass_looks_at_everything_and_is_no_burst():
     controller = Counting()
     driver = with_queues(1000, controller)
     assert set(controller.decided.values()) == {1}
-    driver.wait(100)
-    assert 1 <= sum(controller.decided.values()) - 1000 <= 3
+    driver.safety_pass(within_s=100.0)
+    assert sum(controller.decided.values()) - 1000 == 3
     for _ in range(400):
         driver.wait(0.25)
 
     assert set(controller.decided.values()) == {2}
+    assert driver.repaired == []
 
 
 def test_the_core_asks_to_be_woken_for_each_step_of_the_pass():
     driver = with_queues(1000, Counting())
-    assert driver.wake_at[-1] == driver.gateway.now + 100
-    driver.wait(100)
+    assert set(driver.wake_at) == {driver.gateway.now}
+    driver.safety_pass(within_s=100.0)
 
     assert driver.wake_at[-1] == driver.gateway.now + 0.25
+
+
+def test_a_pass_that_comes_while_one_is_under_way_only_goes_on_with_it():
+    controller = Counting()
+    driver = with_queues(1000, controller)
+    for _ in range(334):
+        driver.safety_pass(within_s=100.0)
+
+    assert set(controller.decided.values()) == {2}
+    assert driver.repaired == []
+
+
+def test_what_only_the_pass_found_out_is_told():
+    controller = Unheeding()
+    driver = with_queues(2, controller)
+    controller.unwanted = "q1"
+    driver.wait(3600)
+    assert driver.gateway.names("queue") == ["q0", "q1"]
+    driver.safety_pass()
+
+    assert driver.gateway.names("queue") == ["q0"]
+    assert driver.repaired == [
+        "only the safety pass found that the unheeding-controller had something to do"
+    ]
+    driver.safety_pass()
+    assert len(driver.repaired) == 1
 
 
 def test_a_turn_begins_with_a_few_keys_at_a_time():

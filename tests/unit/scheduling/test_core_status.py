@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from stromboli.contracts.stimuli import WokeUp
 from stromboli.testkit.scheduling_objects import (
     gang,
     node,
@@ -73,6 +72,5 @@ def test_the_same_reason_is_not_written_again_with_other_numbers_at_once():
     assert message(simulation, "second") == first
 
     simulation.advance(31)
-    simulation.perform(simulation.core.handle(WokeUp(), now=simulation.now))
-    simulation.run()
+    simulation.safety_pass()
     assert message(simulation, "second") != first

@@ -2,7 +2,6 @@
 
 import pytest
 
-from stromboli.contracts.stimuli import WokeUp
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.testkit.scheduling_objects import PLAIN, gang, node, pod, priority_class, queue
@@ -116,6 +115,6 @@ def test_the_safety_pass_looks_at_all():
     simulation = waiting_behind(1)
     simulation.now += 1
 
-    simulation.perform(simulation.core.handle(WokeUp(), now=simulation.now))
+    simulation.safety_pass()
 
     assert looked_at(simulation) == [f"job{number}" for number in range(6)]

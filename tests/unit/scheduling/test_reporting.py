@@ -9,7 +9,6 @@ from stromboli.api.core import Pod, PodSchedulingGate
 from stromboli.api.meta import Condition
 from stromboli.api.timestamps import parse_time
 from stromboli.contracts.intents import PatchObject
-from stromboli.contracts.stimuli import WokeUp
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
@@ -324,7 +323,7 @@ def test_jobs_that_are_refused_cost_the_same_writes_however_often_they_are_looke
         # Everything is looked at again, while what is free goes up and down.
         simulation.put(node("n1", cpu=str(2 + number % 2)))
         simulation.run()
-        simulation.core.handle(WokeUp(), now=simulation.now)
+        simulation.safety_pass()
         simulation.advance(0.1)
 
     assert len(simulation.intents) == written
@@ -395,8 +394,7 @@ def test_a_job_that_waits_for_its_turn_is_told_who_comes_first():
     simulation = full_cluster()
     simulation.advance(31)
     core = core_of(simulation)
-    simulation.perform(core.handle(WokeUp(), now=simulation.now))
-    simulation.run()
+    simulation.safety_pass()
 
     explanation = core.explanations["test", "c"]
     assert (explanation.ahead, explanation.ahead_in_all) == (("test/a", "test/b"), 2)

@@ -70,8 +70,9 @@ class OneByOne(SchedulerCore):
 class Sleepless(OneByOne):
     """Looks at every job in every cycle."""
 
-    def _cycle(self, now: float, *, everything: bool) -> list[Instruction]:
-        return super()._cycle(now, everything=True)
+    def _cycle(self, now: float) -> list[Instruction]:
+        self.cluster.changes.everything = True
+        return super()._cycle(now)
 
 
 @dataclass(frozen=True)
@@ -277,3 +278,16 @@ def test_sleeping_decides_what_looking_at_every_job_in_every_cycle_does(
     assert told(SchedulerCore(conf), story, lingering=lingering) == told(
         Sleepless(conf), story, lingering=lingering
     )
+
+
+@given(name=st.sampled_from(sorted(CONFS)), story=stories, lingering=st.booleans())
+@settings(max_examples=examples(20), deadline=None)
+def test_a_safety_pass_gives_nobody_anything(name: str, story: list[Step], lingering: bool):
+    found = Story(SchedulerCore(CONFS[name]), lingering=lingering)
+
+    for step in story:
+        found.take(step)
+        decided = found.decided
+        found.simulation.safety_pass()
+        assert found.decided == decided
+        assert found.simulation.repaired == []

@@ -1,11 +1,16 @@
 """HISTORY and DEAD: what was decided and why, and what could not be read or applied."""
 
+from typing import Final
+
 import msgspec
 
 from stromboli.contracts.messages import Message, travels_on
 
 DEAD_PAYLOAD_LIMIT = 256 * 1024
 """Enough to see what a message was; a dead letter must always fit on the bus itself."""
+
+REPAIRED: Final = "safety.repaired"
+"""What a line of history says of which only a safety pass found out: a wake-up was lost."""
 
 
 @travels_on("vc.history.{namespace}.{job}")

@@ -54,7 +54,18 @@ class Unanswered(msgspec.Struct, frozen=True):
 
 
 class WokeUp(msgspec.Struct, frozen=True):
-    """The time that a `WakeAt` named has come, or the slow safety pass is due."""
+    """The time that a `WakeAt` named has come."""
+
+
+class SafetyPass(msgspec.Struct, frozen=True):
+    """Look at everything that waits once more, whatever happened meanwhile: a safety net.
+
+    Nothing puts it off, neither facts nor alarms. A core whose last pass is still under way
+    goes on with that one.
+    """
+
+    within_s: float
+    """The core may spread the work over so long."""
 
 
 class ProbeAnswered(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +78,9 @@ class ProbeAnswered(msgspec.Struct, frozen=True, kw_only=True):
     """What was answered, or why nothing was, in words for people."""
 
 
-Stimulus: TypeAlias = FactChanged | Ready | OutcomeHeard | Unanswered | WokeUp | ProbeAnswered
+Stimulus: TypeAlias = (
+    FactChanged | Ready | OutcomeHeard | Unanswered | WokeUp | SafetyPass | ProbeAnswered
+)
 
 
 class WakeAt(msgspec.Struct, frozen=True):

@@ -1,22 +1,26 @@
 """The controllers' core: facts, answers and time in; intents and history out.
 
 Each controller that was chosen runs in an engine of its own; they share what is known of the
-world and nothing else, so any of them may as well run in another process. Slowly, and a few
-at a time, every key is decided again even when nothing happened: a safety net.
+world and nothing else, so any of them may as well run in another process. At a safety pass,
+a few at a time, every key is decided again even when nothing happened to it.
 """
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Final, TypeAlias
 
+from stromboli.contracts.intents import Envelope
+from stromboli.contracts.permissions import CONTROLLERS
+from stromboli.contracts.records import REPAIRED, HistoryRecorded
+from stromboli.contracts.safety_walk import SafetyWalk
 from stromboli.contracts.stimuli import (
     FactChanged,
     Instruction,
     OutcomeHeard,
     ProbeAnswered,
     Ready,
+    SafetyPass,
     Stimulus,
     Unanswered,
     WakeAt,
@@ -30,9 +34,6 @@ from stromboli.lifecycle.world import World
 
 __all__ = ["LifecycleCore"]
 
-_STEP_S: Final = 0.25
-"""The safety pass looks at some keys, and rests this long."""
-
 _AT_FIRST: Final = 50
 """So many keys at once when a turn begins: nothing, not even the lease, waits for all of them."""
 
@@ -45,17 +46,13 @@ class LifecycleCore:
 
     turn: str = ""
     controllers: Sequence[Controller] = field(default_factory=all_controllers)
-    safety_every_s: float = 120.0
     _world: World = field(default_factory=World)
     _engines: tuple[Engine, ...] = ()
     _readers: dict[str, list[Engine]] = field(default_factory=dict[str, list[Engine]])
     """Kind → the engines whose controllers read it."""
     _first: deque[_Touch] = field(default_factory=deque[_Touch])
     """What was there when we began and has not been looked at yet."""
-    _round: deque[_Touch] = field(default_factory=deque[_Touch])
-    """What the safety pass has still to look at."""
-    _at_once: int = 1
-    _next_step: float = float("inf")
+    _walk: SafetyWalk[_Touch] = field(default_factory=SafetyWalk[_Touch])
     _wakes_at: float = float("inf")
     _ready: bool = False
 
@@ -77,9 +74,13 @@ class LifecycleCore:
         )
         if not self._ready:
             return []
+        woken = any(isinstance(stimulus, WokeUp) for stimulus in stimuli)
+        checked = [touch for touch in self._walk.step(now) if touch not in touched] if woken else []
         instructions: list[Instruction] = []
         for engine, key in touched:
             instructions += engine.decide(key, now)
+        for engine, key in checked:
+            instructions += self._check(engine, key, now)
         return [*instructions, *self._wake(now)]
 
     def _touched(self, stimulus: Stimulus, now: float) -> list[_Touch]:
@@ -92,7 +93,6 @@ class LifecycleCore:
                 return [(engine, key) for engine in readers for key in engine.take(change)]
             case Ready():
                 self._ready = True
-                self._next_step = now + self.safety_every_s
                 self._first.extend(self._everything())
                 return list(self._first_step())
             case OutcomeHeard(outcome):
@@ -106,7 +106,31 @@ class LifecycleCore:
             case WokeUp():
                 self._wakes_at = float("inf")
                 due = [(engine, key) for engine in self._engines for key in engine.due(now)]
-                return [*due, *self._first_step(), *self._safety_step(now)]
+                return [*due, *self._first_step()]
+            case SafetyPass(within_s):
+                if self._ready and not self._first:
+                    self._walk.begin(self._everything(), now=now, within_s=within_s)
+                return []
+
+    def _check(self, engine: Engine, key: str, now: float) -> list[Instruction]:
+        """Decide about a key that only the safety pass has come to, and tell if that was needed."""
+        found = engine.decide(key, now)
+        if any(isinstance(one, Envelope) for one in found):
+            found.append(self._repaired(engine, key, now))
+        return found
+
+    def _repaired(self, engine: Engine, key: str, now: float) -> HistoryRecorded:
+        kind, namespace, name = parts_of(key)
+        entry = self._world.find(kind, namespace, name)
+        return HistoryRecorded(
+            namespace=namespace,
+            job=name,
+            uid=entry.uid if entry is not None else "",
+            service=CONTROLLERS,
+            at=now,
+            what=REPAIRED,
+            why=f"only the safety pass found that the {engine.controller.name} had something to do",
+        )
 
     def _everything(self) -> list[_Touch]:
         return [(engine, key) for engine in self._engines for key in engine.every_key()]
@@ -118,25 +142,13 @@ class LifecycleCore:
             engine.controller.was_probed(answer, now=now)
         return asked
 
-    def _safety_step(self, now: float) -> Iterator[_Touch]:
-        """The next few keys of the pass, which is spread over as long as it waits for the next."""
-        if now < self._next_step:
-            return
-        if not self._round:
-            self._round.extend(self._everything())
-            steps = max(1, int(self.safety_every_s / _STEP_S))
-            self._at_once = max(1, ceil(len(self._round) / steps))
-        for _ in range(min(self._at_once, len(self._round))):
-            yield self._round.popleft()
-        self._next_step = now + (_STEP_S if self._round else self.safety_every_s)
-
     def _first_step(self) -> Iterator[_Touch]:
         for _ in range(min(_AT_FIRST, len(self._first))):
             yield self._first.popleft()
 
     def _wake(self, now: float) -> list[WakeAt]:
         alarms = [alarm for e in self._engines if (alarm := e.next_alarm()) is not None]
-        at = now if self._first else min([self._next_step, *alarms])
+        at = now if self._first else min([self._walk.next_step, *alarms])
         if at >= self._wakes_at:
             return []
         self._wakes_at = at

@@ -20,7 +20,7 @@ from stromboli.contracts import codec
 from stromboli.contracts.errors import MessageTooLarge
 from stromboli.contracts.intents import AnyIntent, Envelope
 from stromboli.contracts.outcomes import AnyOutcome, Reason, Refused, refused
-from stromboli.contracts.records import HistoryRecorded
+from stromboli.contracts.records import REPAIRED, HistoryRecorded
 from stromboli.contracts.stimuli import (
     Core,
     FactChanged,
@@ -29,6 +29,7 @@ from stromboli.contracts.stimuli import (
     Probe,
     ProbeAnswered,
     Ready,
+    SafetyPass,
     Stimulus,
     Unanswered,
     WakeAt,
@@ -55,6 +56,7 @@ from stromboli.runtime.telemetry import counter, histogram
 log = get_logger(__name__)
 
 _intents = counter("stromboli.intents.asked", "Intents put on the bus", labels=["verb", "kind"])
+_repaired = counter("stromboli.safety.repaired", "What only a safety pass found out")
 _handled = histogram("stromboli.core.duration", "How long a core took for a batch of stimuli")
 
 _LOOK_S = 0.25
@@ -149,7 +151,7 @@ class DecidingShell:
                 self._fenced_off = outcome.message
 
     def wake(self) -> None:
-        """Let the core look at everything again: something other than a fact has changed."""
+        """Something other than a fact has changed; the core knows by itself what that touches."""
         if self.deciding:
             self._push(WokeUp())
 
@@ -281,10 +283,12 @@ class DecidingShell:
                 await asyncio.sleep(_LOOK_S)
                 continue
             now = self.clock.now().timestamp()
-            if self._wake_at <= now or self.clock.monotonic() >= next_safety:
+            if self._wake_at <= now:
                 self._wake_at = float("inf")
-                next_safety = self.clock.monotonic() + self.safety_every_s
                 self._stimuli.append(WokeUp())
+            if self.clock.monotonic() >= next_safety:
+                next_safety = self.clock.monotonic() + self.safety_every_s
+                self._stimuli.append(SafetyPass(within_s=self.safety_every_s / 2))
             self._collect_unanswered(now)
             batch, self._stimuli = self._stimuli, []
             self._news.clear()
@@ -348,6 +352,9 @@ class DecidingShell:
         await self._until_sent(under_way)
 
     async def _record(self, record: HistoryRecorded) -> None:
+        if record.what == REPAIRED:
+            _repaired.add(1)
+            log.warning(REPAIRED, namespace=record.namespace, job=record.job, why=record.why)
         with contextlib.suppress(BusError):  # history explains decisions, it does not make them
             future = await self.publisher.send(record.subject(), codec.encode(record))
             future.add_done_callback(_swallow)

@@ -5,7 +5,7 @@ that holds room for ending pods is looked at every time, because what it holds i
 within a cycle.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +39,10 @@ class Attention:
     _alarms: Alarms = field(default_factory=Alarms)
     _queue_waits: Sleepers[Wait] = field(default_factory=Sleepers[Wait])
 
-    def awake(self, changes: Changes, now: float, *, everything: bool) -> list[JobKey]:
+    def awake(self, changes: Changes, now: float) -> list[JobKey]:
         """The jobs to look at now, by name; and of those that are `called` the first."""
         self.called = []
-        if everything or changes.everything:
+        if changes.everything:
             self._sleepers.clear()
             self._queue_waits.clear()
             self._alarms.ring(now)
@@ -51,8 +51,7 @@ class Attention:
         awake.update(self._holding)
         awake.update(dict.fromkeys(self._alarms.ring(now)))
         awake.update(dict.fromkeys(self._helped(changes)))
-        for key in awake:
-            self._wake(key)
+        self.wake(awake)
         return sorted(awake)
 
     def refused_before(self, changes: Changes, has_room: Callable[[Wait], bool]) -> list[JobKey]:
@@ -71,6 +70,15 @@ class Attention:
             return [job for crowd in crowds for job in crowd.wake_all()]
         self.called += crowds
         return []
+
+    def is_called(self, job: JobKey) -> bool:
+        """Whether it sleeps, and one that is like it is awake on behalf of it."""
+        crowd = self._sleepers.crowd_of(job) or self._queue_waits.crowd_of(job)
+        return crowd is not None and crowd in self.called
+
+    def wake(self, jobs: Iterable[JobKey]) -> None:
+        for job in jobs:
+            self._wake(job)
 
     def _wake(self, job: JobKey) -> None:
         self._sleepers.drop(job)

@@ -2,8 +2,8 @@
 
 Facts are only noted as they come; the core asks to be woken at once, and decides when it is, so
 that facts that come together are decided on together. A cycle looks at the jobs that changed
-and at those that something that happened could help; all others sleep. When it is woken without
-having asked for it, that is the slow safety pass: then it looks at every job.
+and at those that something that happened could help; all others sleep. A safety pass looks at
+every job, some in each cycle; it is told of those that could go on and that nothing else woke.
 """
 
 import math
@@ -14,12 +14,15 @@ from typing import cast
 
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.api.wellknown import SCHEDULER_NAME
+from stromboli.contracts.records import REPAIRED
+from stromboli.contracts.safety_walk import SafetyWalk
 from stromboli.contracts.stimuli import (
     FactChanged,
     Instruction,
     OutcomeHeard,
     ProbeAnswered,
     Ready,
+    SafetyPass,
     Stimulus,
     Unanswered,
     WakeAt,
@@ -96,6 +99,7 @@ class SchedulerCore:
         self._answers = Answers(
             self.cluster, self._reporting, self._attention, self._backoff, self.tally
         )
+        self._walk: SafetyWalk[JobKey] = SafetyWalk()
         self._ready = False
         self._alarm = math.inf
 
@@ -202,11 +206,15 @@ class SchedulerCore:
                 said = self._answers.not_done(intent.id, now)
             case Ready():
                 self._ready = True
-                return self._timed_cycle(now, everything=True)
+                return self._timed_cycle(now)
             case WokeUp():
-                asked_for = self._alarm <= now
                 self._alarm = math.inf
-                return self._timed_cycle(now, everything=not asked_for) if self._ready else []
+                return self._timed_cycle(now) if self._ready else []
+            case SafetyPass(within_s):
+                if not self._ready:
+                    return []
+                self._walk.begin(self._by_turn(), now=now, within_s=within_s)
+                return self._wake_at(now)
             case ProbeAnswered():
                 pass  # a scheduler asks for none
         return said + self._wake_if_needed(now)
@@ -222,15 +230,15 @@ class SchedulerCore:
 
     # One cycle.
 
-    def _timed_cycle(self, now: float, *, everything: bool) -> list[Instruction]:
+    def _timed_cycle(self, now: float) -> list[Instruction]:
         with self.tally.span(CYCLE):
-            return self._cycle(now, everything=everything)
+            return self._cycle(now)
 
-    def _cycle(self, now: float, *, everything: bool) -> list[Instruction]:
+    def _cycle(self, now: float) -> list[Instruction]:
         changes = self.cluster.take_changes()
         for key in changes.jobs:
             self._changed(key, now)
-        awake = self._attention.awake(changes, now, everything=everything)
+        awake = self._attention.awake(changes, now)
         awake = self._with_those_ahead(awake)
         decisions = Decisions()
         deferred: dict[JobKey, Explanation] = {}
@@ -242,6 +250,10 @@ class SchedulerCore:
             late = [key for key in self._with_those_ahead(late) if key not in contenders]
             session.join(self._contenders(late, decisions, deferred, now))
             awake = sorted({*awake, *late})
+        checked, only_checked = self._checked(awake, now)
+        if checked:
+            session.join(self._contenders(checked, decisions, deferred, now))
+            awake = sorted({*awake, *checked})
         reserve = session.reserve = self._reserve(session, decisions, deferred)
         for name, act in zip(self._conf.actions, self._actions, strict=True):
             with self.tally.span(ACTION, name):
@@ -261,6 +273,7 @@ class SchedulerCore:
                 said += self._conclude(key, session, decisions, now)
         for crowd, last in reserve.last.items():
             self._attention.follow(crowd, last, now)
+        said += self._repaired(only_checked, decisions, now)
         said += self._report_queues(session.dirty, now)
         said += self._reporting.set_aside(now)
         return said + self._wake_at(now if self.cluster.changes else self._next_look)
@@ -289,7 +302,44 @@ class SchedulerCore:
 
     @property
     def _next_look(self) -> float:
-        return min(self._attention.next_look, self._reporting.queues.next_report)
+        return min(
+            self._attention.next_look,
+            self._reporting.queues.next_report,
+            self._walk.next_step,
+        )
+
+    # The safety pass.
+
+    def _by_turn(self) -> list[JobKey]:
+        """Every job, roughly as they would have their turn if all of them were awake."""
+        jobs = self.cluster.jobs
+        return sorted(jobs, key=lambda key: (-jobs[key].priority, jobs[key].created, key))
+
+    def _checked(
+        self, awake: Sequence[JobKey], now: float
+    ) -> tuple[list[JobKey], frozenset[JobKey]]:
+        """Jobs to which the safety pass has come, and those of them that only it has woken."""
+        known = frozenset(awake)
+        step = [key for key in self._walk.step(now) if key in self.cluster.jobs]
+        step = [key for key in step if key not in known]
+        # Whoever sleeps on while one that is like it is awake would have its turn without us.
+        called = {key for key in step if self._attention.is_called(key)}
+        self._attention.wake(step)
+        checked = [key for key in self._with_those_ahead(step) if key not in known]
+        return checked, frozenset(checked) - called
+
+    def _repaired(
+        self, woken: frozenset[JobKey], decisions: Decisions, now: float
+    ) -> list[Instruction]:
+        """Tell of jobs that could go on, and that nothing but the safety pass has woken.
+
+        Another reason to wait is no repair: one that holds as well may have come before it.
+        """
+        if not woken:
+            return []
+        why = "only the safety pass found that it could go on"
+        jobs = [self.cluster.jobs[key] for key in sorted(woken & decisions.served())]
+        return [told(job, REPAIRED, why, now) for job in jobs]
 
     def _with_those_ahead(self, awake: list[JobKey]) -> list[JobKey]:
         """Where a queue is in strict order, nobody overtakes a job because that one sleeps."""

@@ -53,5 +53,12 @@ class Decisions:
     holding: dict[JobKey, None] = field(default_factory=dict[JobKey, None])
     """Jobs that hold room for pods that are ending; they take part in every cycle."""
 
+    def served(self) -> set[JobKey]:
+        """Jobs that got something: admission, a place, room that others make."""
+        claimants = (claim.contender for claim in self.claims if claim.contender is not None)
+        passing = (passing.contender for passing in self.let_through)
+        bound = (commit.contender for commit in self.commits)
+        return {one.key for one in (*self.admitted, *passing, *bound, *claimants)}
+
 
 Action: TypeAlias = Callable[[Session, Decisions], None]

@@ -116,6 +116,13 @@ class Sleepers(Generic[R]):
         """What the job waits for, and whom it is like, if anybody."""
         return self._asleep.get(job)
 
+    def crowd_of(self, job: JobKey) -> Crowd[R] | None:
+        """Those that it sleeps with and that are like it, if any can be."""
+        reason, rank = self._asleep.get(job, (None, None))
+        if reason is None or rank is None:
+            return None
+        return self._by_reason[reason].crowds[rank.like]
+
     def put(self, job: JobKey, reason: R, rank: Rank | None = None) -> None:
         self.drop(job)
         self._asleep[job] = (reason, rank)

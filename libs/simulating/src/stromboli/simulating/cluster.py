@@ -7,7 +7,6 @@ gone that were told to stop. So every cycle of the scheduler sees what a quick c
 show it, and a story always comes out the same.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -57,7 +56,6 @@ class Cluster:
         self.core = SchedulerCore(conf)
         controllers = LifecycleCore(
             controllers=made(CONTROLLERS, Options(scheduler_names=self.scheduler_names)),
-            safety_every_s=math.inf,
         )
         self._controllers = Hosted(
             controllers, self._store, self._gateway, kinds_read_by(CONTROLLERS)
@@ -173,6 +171,12 @@ class Cluster:
         decided = self._scheduler.wake()
         self.sessions += decided
         return decided
+
+    def safety_pass(self) -> None:
+        """Let both cores look at everything, as they do now and then; nothing should come of it."""
+        for hosted in (self._controllers, self._scheduler):
+            hosted.safety_pass()
+        self.settle()
 
     def settle(self) -> None:
         """Until nobody has anything to do at this moment; raises NeverSettles."""

@@ -15,6 +15,7 @@ from stromboli.contracts.stimuli import (
     Probe,
     ProbeAnswered,
     Ready,
+    SafetyPass,
     Stimulus,
     WakeAt,
     WokeUp,
@@ -64,6 +65,10 @@ class Hosted:
             self.tell(WokeUp())
             return True
         return False
+
+    def safety_pass(self) -> None:
+        """Let it look at everything, in one step."""
+        self.tell(SafetyPass(within_s=0.0))
 
     def begin_anew(self, core: Core) -> None:
         """Another core of the same kind takes over: all it knows is what is there."""

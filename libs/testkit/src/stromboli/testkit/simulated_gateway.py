@@ -37,13 +37,14 @@ from stromboli.contracts.outcomes import (
     Reason,
     Refused,
 )
-from stromboli.contracts.records import HistoryRecorded
+from stromboli.contracts.records import REPAIRED, HistoryRecorded
 from stromboli.contracts.stimuli import (
     Core,
     FactChanged,
     OutcomeHeard,
     Probe,
     Ready,
+    SafetyPass,
     Stimulus,
     WakeAt,
     WokeUp,
@@ -378,6 +379,16 @@ class CoreDriver:
                 self.gateway.stimuli.append(WokeUp())
             self.step()
         raise AssertionError(f"the core did not come to rest within {at_most} stimuli")
+
+    def safety_pass(self, *, within_s: float = 0.0) -> None:
+        """The core looks at every key once more, beginning now."""
+        self.gateway.stimuli.append(SafetyPass(within_s=within_s))
+        self.settle()
+
+    @property
+    def repaired(self) -> list[str]:
+        """Why lines of history speak of what only a safety pass found out."""
+        return [line.why for line in self.history if line.what == REPAIRED]
 
     def wait(self, seconds: float) -> None:
         """Time passes, and the core is woken."""

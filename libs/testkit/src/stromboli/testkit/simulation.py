@@ -10,7 +10,7 @@ from typing import Any
 
 from stromboli.api.meta import KubeObject
 from stromboli.contracts.intents import AnyIntent, EvictPod, PodBinding
-from stromboli.contracts.records import HistoryRecorded
+from stromboli.contracts.records import REPAIRED, HistoryRecorded
 from stromboli.contracts.stimuli import Core, Instruction
 from stromboli.simulating.gateway import Gateway
 from stromboli.simulating.hosting import Hosted
@@ -115,6 +115,16 @@ class Simulation:
             self.now = max(self.now, self._host.wake_at)
             self.run()
         self.now = end
+
+    def safety_pass(self) -> None:
+        """The core looks at everything that waits."""
+        self._host.safety_pass()
+        self.run()
+
+    @property
+    def repaired(self) -> list[str]:
+        """Jobs of which only a safety pass found out that there was news."""
+        return [line.job for line in self.history if line.what == REPAIRED]
 
     def restart(self, core: Core) -> None:
         """A new core learns everything from the facts alone."""

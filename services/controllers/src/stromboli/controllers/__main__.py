@@ -41,7 +41,6 @@ def main() -> None:
         return LifecycleCore(
             turn=uuid.uuid4().hex,
             controllers=made(names, options),
-            safety_every_s=settings.safety_every,
         )
 
     code = run_deciding_service(

@@ -1,0 +1,120 @@
+"""When the shell tells its core of a safety pass: by a timer of its own, whatever else happens."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+from stromboli.contracts.stimuli import (
+    FactChanged,
+    Instruction,
+    SafetyPass,
+    Stimulus,
+    WakeAt,
+    WokeUp,
+)
+from stromboli.runtime.bus.view import Delta, Entry
+from stromboli.runtime.clock import SystemClock
+from stromboli.runtime.deciding import DecidingShell
+from stromboli.testkit.tasks import background
+from stromboli.testkit.waiting import eventually
+
+EVERY_S = 30.0
+
+
+class Time(SystemClock):
+    """Moves only when the test says so; the date may go another way than what has passed."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+        self.skew = timedelta()
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def now(self) -> datetime:
+        return datetime(2030, 1, 1, tzinfo=UTC) + timedelta(seconds=self.passed) + self.skew
+
+
+class Eager:
+    """A core that wants to be woken at once by every fact, as the scheduler's does."""
+
+    def __init__(self) -> None:
+        self.heard: list[Stimulus] = []
+
+    def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
+        self.heard.append(stimulus)
+        return [WakeAt(now)] if isinstance(stimulus, FactChanged) else []
+
+    def number(self, what: type[Stimulus]) -> int:
+        return sum(isinstance(stimulus, what) for stimulus in self.heard)
+
+
+class Leading:
+    """A shell that leads, without a bus, and its core."""
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.core = Eager()
+        self.shell = DecidingShell(
+            service="scheduler",
+            kinds=(),
+            make_core=lambda: self.core,
+            connection=cast("Any", SimpleNamespace(connected=True)),
+            publisher=cast("Any", None),
+            clock=self.time,
+            holder="test",
+            pause_s=0.0,
+            safety_every_s=EVERY_S,
+        )
+        self.shell.deciding = True
+
+    async def run(self) -> None:
+        lease: Any = SimpleNamespace(held=True)
+        await self.shell._decide(lease, self.shell.view.incarnation)
+
+    async def a_fact_a_second(self, seconds: int, *, then: Callable[[], None] = lambda: None):
+        entry: Entry[Any] = Entry(uid="uid", resource_version="1", object="a node", sequence=1)
+        for number in range(1, seconds + 1):
+            then()
+            self.time.passed += 1.0
+            self.shell.changed(Delta("node", "", "n1", None, entry))
+            await eventually(
+                lambda wanted=number: self.core.number(WokeUp) == wanted, interval_s=0.0
+            )
+
+
+async def test_one_fact_a_second_puts_no_pass_off():
+    leading = Leading()
+    async with background(leading.run()):
+        await asyncio.sleep(0)
+        await leading.a_fact_a_second(301)
+
+    assert leading.core.number(FactChanged) == 301
+    assert leading.core.number(SafetyPass) == 10
+    assert SafetyPass(within_s=EVERY_S / 2) in leading.core.heard
+
+
+async def test_a_date_that_is_set_back_again_and_again_puts_no_pass_off():
+    leading = Leading()
+
+    def set_back() -> None:
+        leading.time.skew -= timedelta(seconds=5)
+
+    async with background(leading.run()):
+        await asyncio.sleep(0)
+        await leading.a_fact_a_second(91, then=set_back)
+
+    assert leading.core.number(SafetyPass) == 3
+
+
+async def test_where_nothing_happens_there_are_passes_and_nobody_is_woken():
+    leading = Leading()
+    async with background(leading.run()):
+        await asyncio.sleep(0)
+        for number in range(1, 4):
+            leading.time.passed += EVERY_S
+            await eventually(lambda wanted=number: leading.core.number(SafetyPass) == wanted)
+
+    assert leading.core.number(WokeUp) == 0
