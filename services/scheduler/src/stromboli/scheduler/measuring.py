@@ -48,7 +48,9 @@ class Measuring:
         while True:
             metrics = self._configuration.conf.metrics
             if metrics is None:
-                self.loads = NO_LOADS
+                if self.loads is not NO_LOADS:
+                    self.loads = NO_LOADS
+                    shell.wake()
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
             try:

@@ -34,6 +34,8 @@ _ZONE: Final = "tdm.revocable-zone."
 _PERIOD: Final = "tdm.evict.period"
 _HOURS: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 _FULL: Final = 100.0
+_MINUTE_S: Final = 60
+_DAY_S: Final = 24 * 60 * _MINUTE_S
 
 
 class Tdm:
@@ -56,6 +58,20 @@ class Tdm:
         self._active = frozenset(
             zone for zone, hours in self._zones.items() if _is_within(minute, *hours)
         )
+
+    def closed(self, session: "Session") -> None:
+        """Pods that may use a lent node are looked at again when hours begin or end."""
+        at = self._next_change(session.now)
+        for key, contender in session.contenders.items():
+            waiting = (*contender.waiting, *contender.best_effort)
+            if at is not None and any(task.kind.is_revocable for task in waiting):
+                session.look_again(key, at)
+
+    def _next_change(self, now: float) -> float | None:
+        """When hours begin or end next; None without zones."""
+        today = now - now % _DAY_S
+        moments = [today + minute * _MINUTE_S for hours in self._zones.values() for minute in hours]
+        return min((at if at > now else at + _DAY_S for at in moments), default=None)
 
     # Nodes.
 
@@ -109,14 +125,20 @@ class Tdm:
     def victims(self, running: Sequence[Task]) -> Sequence[Task]:
         """Those on nodes whose hours are over, at most once per period."""
         session = self._session
-        if session is None or session.now < self._evicted_at + self._evict_every_s:
+        if session is None:
             return []
-        over = frozenset(self._zones) - self._active
-        chosen = self._within_budget(
-            [task for task in running if task.preemptable and self._zone_of(task) in over]
-        )
-        if chosen:
-            self._evicted_at = session.now
+        chosen: list[Task] = []
+        lent = [task for task in running if task.preemptable and self._zone_of(task) in self._zones]
+        late = [task for task in lent if self._zone_of(task) not in self._active]
+        if session.now >= self._evicted_at + self._evict_every_s:
+            chosen = self._within_budget(late)
+            if chosen:
+                self._evicted_at = session.now
+        again = self._evicted_at + self._evict_every_s
+        at = again if late and again > session.now else self._next_change(session.now)
+        for key in {task.job for task in lent}:
+            if at is not None:
+                session.look_again(key, at)
         return chosen
 
     def _zone_of(self, task: Task) -> str:

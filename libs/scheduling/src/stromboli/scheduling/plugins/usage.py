@@ -35,6 +35,7 @@ BUSY: Final = {
 
 _FULL: Final = 100.0
 _FRESH_S: Final = 300.0
+_MOMENT_S: Final = 0.001
 _RESOURCES: Final = (CPU, MEMORY)
 
 
@@ -135,6 +136,13 @@ class Usage:
             self._loads, self._layout = loads, session.nodes.layout
             self._begin(session)
 
+    def closed(self, session: "Session") -> None:
+        """Where a node is too busy, who waits is looked at again when that is too long ago."""
+        if any(not verdict.passes.all() for verdict in self._verdicts()):
+            for key, contender in session.contenders.items():
+                if contender.waiting:
+                    session.look_again(key, self._loads.at + _FRESH_S + _MOMENT_S)
+
     def _begin(self, session: "Session") -> None:
         nodes, unknown = session.nodes, float("nan")
         known = [self._loads.of.get(node.name) for node in nodes.facts]
@@ -182,8 +190,9 @@ class Usage:
     # Nodes.
 
     def feasible(self, kind: TaskClass, nodes: NodeTable) -> list[Verdict]:
-        if self._measured.shape[1] != len(nodes):
-            return []
+        return self._verdicts() if self._measured.shape[1] == len(nodes) else []
+
+    def _verdicts(self) -> list[Verdict]:
         limits = (self._args.thresholds.cpu, self._args.thresholds.mem)
         return [
             Verdict(BUSY[resource], ~(measured * _FULL > limit))
