@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
+from msgspec.structs import replace
+
+from stromboli.contracts.records import REPAIRED, HistoryRecorded
 from stromboli.contracts.stimuli import (
     FactChanged,
     Instruction,
@@ -17,6 +20,7 @@ from stromboli.contracts.stimuli import (
 from stromboli.runtime.bus.view import Delta, Entry
 from stromboli.runtime.clock import SystemClock
 from stromboli.runtime.deciding import DecidingShell
+from stromboli.runtime.telemetry import Telemetry
 from stromboli.testkit.tasks import background
 from stromboli.testkit.waiting import eventually
 
@@ -42,9 +46,13 @@ class Eager:
 
     def __init__(self) -> None:
         self.heard: list[Stimulus] = []
+        self.found: list[Instruction] = []
+        """By a safety pass."""
 
     def handle(self, stimulus: Stimulus, *, now: float) -> list[Instruction]:
         self.heard.append(stimulus)
+        if isinstance(stimulus, SafetyPass):
+            return self.found
         return [WakeAt(now)] if isinstance(stimulus, FactChanged) else []
 
     def number(self, what: type[Stimulus]) -> int:
@@ -57,18 +65,25 @@ class Leading:
     def __init__(self) -> None:
         self.time = Time()
         self.core = Eager()
+        self.sent: list[str] = []
         self.shell = DecidingShell(
             service="scheduler",
             kinds=(),
             make_core=lambda: self.core,
             connection=cast("Any", SimpleNamespace(connected=True)),
-            publisher=cast("Any", None),
+            publisher=cast("Any", self),
             clock=self.time,
             holder="test",
             pause_s=0.0,
             safety_every_s=EVERY_S,
         )
         self.shell.deciding = True
+
+    async def send(self, subject: str, payload: bytes) -> "asyncio.Future[None]":
+        """As a publisher does."""
+        assert payload
+        self.sent.append(subject)
+        return asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
         lease: Any = SimpleNamespace(held=True)
@@ -118,3 +133,19 @@ async def test_where_nothing_happens_there_are_passes_and_nobody_is_woken():
             await eventually(lambda wanted=number: leading.core.number(SafetyPass) == wanted)
 
     assert leading.core.number(WokeUp) == 0
+
+
+async def test_what_only_a_pass_found_out_is_counted():
+    record = HistoryRecorded(namespace="ns", job="j", service="scheduler", at=0.0, what=REPAIRED)
+    telemetry = Telemetry.start("test", environ={})
+    leading = Leading()
+    leading.core.found = [record, replace(record, what="job.waiting")]
+    async with background(leading.run()):
+        await asyncio.sleep(0)
+        leading.time.passed += EVERY_S
+        await eventually(lambda: leading.sent == [record.subject()] * 2)
+    text = telemetry.render().body.decode()
+    await telemetry.shutdown()
+
+    (line,) = [one for one in text.splitlines() if one.startswith("stromboli_safety_repaired")]
+    assert line.endswith(" 1.0")
