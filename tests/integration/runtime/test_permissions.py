@@ -33,7 +33,8 @@ from stromboli.contracts.intents import (
 from stromboli.contracts.nats_config import users_block
 from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered
 from stromboli.contracts.permissions import ROWS, SERVICES, Row
-from stromboli.contracts.streams import FENCE_SUBJECT, FENCES, LEASE_SUBJECT, LEASES, STATE, STREAMS
+from stromboli.contracts.leases import lease_subject
+from stromboli.contracts.streams import FENCE_SUBJECT, FENCES, LEASES, STATE, STREAMS
 from stromboli.runtime.bus.asking import FenceRound, ask, outcome_reader
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import NotPermitted, PublishRefused
@@ -135,7 +136,7 @@ async def hold_a_lease(bus: Bus) -> None:
         holder="h",
         life_s=1,
     )
-    subject = LEASE_SUBJECT.format(service=bus.connection.service, shard="-")
+    subject = lease_subject(bus.connection.service)
     async with asyncio.timeout(5), keeper.lead() as lease:
 
         async def renewed() -> bool:

@@ -9,7 +9,6 @@ from enum import StrEnum
 import msgspec
 
 from stromboli.contracts.facts import TOMBSTONE_LIFE_S
-from stromboli.contracts.partitions import PARTITIONS
 
 _MIB = 1024 * 1024
 _HOUR_S = 3600
@@ -98,39 +97,20 @@ LEASES = StreamSpec(
     message_ttl=True,
     delete_marker_ttl_s=60,
 )
-FENCES = StreamSpec(
-    name="KV_FENCES",
-    description="The lowest epoch each partition still listens to, per service and shard",
-    subjects=("$KV.FENCES.>",),
-    max_msgs_per_subject=1,
-)
-
-STREAMS = (STATE, JOURNAL, INTENT, OUTCOME, HISTORY, DEAD, LEASES, FENCES)
-
-LEASE_SUBJECT = "$KV.LEASES.{service}.{shard}"
-FENCE_SUBJECT = "$KV.FENCES.{partition}.{service}.{shard}"
-FENCE_PROOF = "$KV.FENCES.proof.gateway.-"
-"""Where a read of a fence is confirmed by a write; nobody reads it."""
+STREAMS = (STATE, JOURNAL, INTENT, OUTCOME, HISTORY, DEAD, LEASES)
 
 RESUME_LIMIT_S = TOMBSTONE_LIFE_S / 2
 """A view that was away for longer replays from zero: tombstones may have gone meanwhile."""
 
 
-class PartitionConsumer(msgspec.Struct, frozen=True):
-    """The consumer of one intent partition; made anew by each owner, so that order returns."""
+class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer with acknowledgements; made anew by each owner, so that order returns."""
 
-    partition: int
-
-    ack_wait_s: float = 30.0
-    max_ack_pending: int = 1000
-
-    @property
-    def filter_subject(self) -> str:
-        return f"vc.intent.{self.partition}.>"
-
-    @property
-    def name_prefix(self) -> str:
-        return f"partition-{self.partition}-"
+    name_prefix: str
+    filter_subject: str
+    ack_wait_s: float = 60.0
+    max_ack_pending: int = 1024
 
 
-PARTITION_CONSUMERS = tuple(PartitionConsumer(partition) for partition in range(PARTITIONS))
+INTENT_CONSUMER = ConsumerSpec(name_prefix="intents-", filter_subject="vc.intent.>")
+"""All intents, also those of partitions that a former release used."""

@@ -19,7 +19,8 @@ from datetime import datetime
 import msgspec
 
 from stromboli.contracts.epochs import Epoch
-from stromboli.contracts.streams import LEASE_SUBJECT, LEASES
+from stromboli.contracts.leases import LeaseValue, lease_subject
+from stromboli.contracts.streams import LEASES
 from stromboli.contracts.subjects import CLUSTER
 from stromboli.runtime.bus.errors import BusError, Unanswered, WrongLastSequence
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream, Stored
@@ -33,15 +34,6 @@ _RENEWALS_PER_LIFE = 5
 _RELEASE_ATTEMPTS = 3
 _MARKER = "Nats-Marker-Reason"
 _OPERATION = "KV-Operation"
-
-
-class LeaseValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands in the key. The acquiring write does not know its own revision yet: 0."""
-
-    holder: str
-    keeper: str
-    """Which keeper wrote it: two processes may be given one name, but never share this."""
-    revision: int = 0
 
 
 class Lease:
@@ -91,7 +83,7 @@ class LeaseKeeper:
         self._jetstream = jetstream
         self._publisher = publisher
         self._clock = clock
-        self._subject = LEASE_SUBJECT.format(service=service, shard=shard)
+        self._subject = lease_subject(service, shard)
         self._holder = holder
         self._keeper = secrets.token_hex(8)
         self._life_s = life_s
