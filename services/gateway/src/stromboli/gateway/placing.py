@@ -1,5 +1,6 @@
 """What a gang's check needs to know of pods and nodes, kept from the watch: a line per pod."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,6 +18,7 @@ class _PodStatus(msgspec.Struct, frozen=True):
 
 class _PodMeta(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
+    resource_version: str = ""
     deletion_timestamp: str | None = None
 
 
@@ -37,6 +39,7 @@ class PodPlace(msgspec.Struct, frozen=True, gc=False):
     uid: str
     node: str
     ending: bool
+    version: int
 
 
 def read_place(raw: bytes | msgspec.Raw) -> PodPlace:
@@ -44,36 +47,47 @@ def read_place(raw: bytes | msgspec.Raw) -> PodPlace:
     pod = _pods.decode(raw)
     node = pod.spec.node_name if pod.spec else None
     phase = pod.status.phase if pod.status else None
-    ending = pod.metadata.deletion_timestamp is not None
-    return PodPlace(pod.metadata.uid, node or "", ending or phase in {"Succeeded", "Failed"})
+    ending = pod.metadata.deletion_timestamp is not None or phase in {"Succeeded", "Failed"}
+    return PodPlace(pod.metadata.uid, node or "", ending, int(pod.metadata.resource_version or 0))
 
 
 @dataclass(slots=True)
 class Places:
     """All pods and nodes that the watch has shown."""
 
+    settled: Callable[[str, int], None] = lambda _uid, _version: None
+    """Told the uid of a pod that is on a node, or gone, and the version that shows it."""
     pods: dict[Key, PodPlace] = field(default_factory=dict)
     nodes: set[str] = field(default_factory=set)
 
     def seen(self, kind: str, key: Key, raw: bytes | msgspec.Raw) -> None:
-        if kind == "pod":
-            self.pods[key] = read_place(raw)
-        elif kind == "node":
+        if kind == "node":
             self.nodes.add(key[1])
+        if kind != "pod":
+            return
+        before = self.pods.get(key)
+        place = self.pods[key] = read_place(raw)
+        if before is not None and before.uid != place.uid:
+            self.settled(before.uid, place.version)
+        if place.node:
+            self.settled(place.uid, place.version)
 
-    def gone(self, kind: str, key: Key) -> None:
-        if kind == "pod":
-            self.pods.pop(key, None)
-        elif kind == "node":
+    def gone(self, kind: str, key: Key, uid: str, version: int) -> None:
+        if kind == "node":
             self.nodes.discard(key[1])
+        elif kind == "pod":
+            self.pods.pop(key, None)
+            self.settled(uid, version)
 
-    def is_placed(self, key: Key, uid: str) -> bool:
+    def shown_at(self, key: Key, uid: str) -> int:
+        """The version in which the watch has last shown this pod on a node; 0 if it has not."""
         place = self.pods.get(key)
-        return place is not None and place.uid == uid and bool(place.node)
+        return place.version if place is not None and place.uid == uid and place.node else 0
 
-    def keep_only(self, kind: str, listed: set[Key]) -> None:
-        """A complete list of this kind contained these and no others."""
+    def keep_only(self, kind: str, listed: set[Key], version: int) -> None:
+        """A complete list of this kind, at this version, contained these and no others."""
         if kind == "pod":
-            self.pods = {key: place for key, place in self.pods.items() if key in listed}
+            for key in self.pods.keys() - listed:
+                self.settled(self.pods.pop(key).uid, version)
         elif kind == "node":
             self.nodes = {name for _, name in listed}

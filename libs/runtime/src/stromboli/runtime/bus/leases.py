@@ -212,6 +212,22 @@ class LeaseKeeper:
             return
 
 
+class HeldLease(msgspec.Struct, frozen=True):
+    """What somebody who does not hold it reads of a lease."""
+
+    epoch: Epoch
+    value: LeaseValue
+
+
+def held_lease(stored: Stored, bucket_created: str) -> HeldLease | None:
+    """The lease that stands under its key; None if nobody holds it."""
+    value = _value(stored)
+    if value is None:
+        return None
+    epoch = Epoch(_nanoseconds(bucket_created), value.revision or stored.sequence)
+    return HeldLease(epoch, value)
+
+
 def _value(stored: Stored) -> LeaseValue | None:
     """Who holds it; None if nobody does, or nobody who can be recognised."""
     if _MARKER in stored.headers or stored.headers.get(_OPERATION) in {"DEL", "PURGE"}:
