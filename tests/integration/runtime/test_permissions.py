@@ -330,6 +330,8 @@ async def test_nobody_writes_what_is_anothers_to_write(
     async with member(secured, service) as bus:
         with pytest.raises(PublishRefused, match="may not publish"):
             await bus.publisher.publish(subject, b"")
+        with pytest.raises(PublishRefused, match="may not publish"):
+            await bus.publisher.publish_until_acked(subject, b"", message_id="one")
 
         assert bus.connection.connected
 
