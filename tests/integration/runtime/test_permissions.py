@@ -34,7 +34,14 @@ from stromboli.contracts.nats_config import users_block
 from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered
 from stromboli.contracts.permissions import ROWS, SERVICES, Row
 from stromboli.contracts.leases import lease_subject
-from stromboli.contracts.streams import FENCE_SUBJECT, FENCES, LEASES, STATE, STREAMS
+from stromboli.contracts.streams import (
+    FENCE_SUBJECT,
+    FENCES,
+    JOURNAL,
+    LEASES,
+    STATE,
+    STREAMS,
+)
 from stromboli.runtime.bus.asking import FenceRound, ask, outcome_reader
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import NotPermitted, PublishRefused
@@ -64,7 +71,7 @@ async def secured(tmp_path: Path) -> AsyncIterator[NatsServer]:
 @pytest.fixture
 async def gateway(secured: NatsServer) -> AsyncIterator[Bus]:
     async with join(secured, "gateway", password=PASSWORDS["gateway"]) as member:
-        await reconcile(member.jetstream, STREAMS)
+        await reconcile(member.jetstream, (*STREAMS, JOURNAL))
         yield member
 
 
@@ -209,7 +216,7 @@ class AnsweringFences:
 
 
 async def test_the_gateway_can_do_its_work(gateway: Bus):
-    await wait_for(gateway.jetstream, STREAMS)
+    await wait_for(gateway.jetstream, (*STREAMS, JOURNAL))
     changed = msgspec.structs.replace(STATE, description="another")
     await reconcile(gateway.jetstream, [changed])
     await publish_a_pod(gateway)

@@ -11,7 +11,6 @@ from stromboli.gateway.settling import OwnWrites
 from stromboli.gateway.writing import FactWriter
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice
 from stromboli.runtime.bus.jetstream import JetStream
-from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.publisher import PubAck, Publisher
 from stromboli.testkit.tasks import background
 
@@ -54,7 +53,7 @@ class Leader:
             self.published,
             OwnWrites(frozenset({"pod"}), lambda *_: False),
             cast("DeadLetterOffice", None),
-            journal=Journal(self.publisher),
+            journal=None,
             may_write=lambda: self.leads,
             compare_again=lambda _: None,
         )

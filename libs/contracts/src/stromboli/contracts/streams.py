@@ -97,7 +97,8 @@ LEASES = StreamSpec(
     message_ttl=True,
     delete_marker_ttl_s=60,
 )
-STREAMS = (STATE, JOURNAL, INTENT, OUTCOME, HISTORY, DEAD, LEASES)
+STREAMS = (STATE, INTENT, OUTCOME, HISTORY, DEAD, LEASES)
+"""The streams of every installation. JOURNAL is there only where the gateway is told to keep it."""
 
 RESUME_LIMIT_S = TOMBSTONE_LIFE_S / 2
 """A view that was away for longer replays from zero: tombstones may have gone meanwhile."""

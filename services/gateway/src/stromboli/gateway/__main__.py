@@ -77,7 +77,8 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
         life.spawn("state", state.run(), until=Step.CLOSE)
         life.spawn("outcomes", outcomes.run(), until=Step.CLOSE)
         life.spawn("rubbish", gateway.put_rubbish_aside(), until=Step.CLOSE)
-        life.spawn("journal", gateway.journal.run(), until=Step.CLOSE)
+        if gateway.journal is not None:
+            life.spawn("journal", gateway.journal.run(), until=Step.CLOSE)
         life.spawn("turns", gateway.take_turns(), until=Step.STOP_INTAKE)
         await life.serve()
     await telemetry.shutdown()

@@ -107,6 +107,12 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     stream_replicas: Annotated[
         int, msgspec.Meta(description="copies of every stream in a NATS cluster", ge=1, le=5)
     ] = 1
+    journal: Annotated[
+        bool,
+        msgspec.Meta(
+            description="record every fact in the stream JOURNAL, for a day: for `stromboli replay`"
+        ),
+    ] = False
     scheduler_configmap: Annotated[
         str,
         msgspec.Meta(

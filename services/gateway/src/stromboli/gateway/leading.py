@@ -16,7 +16,7 @@ import msgspec
 
 from stromboli.api import kinds
 from stromboli.api.kinds import Kind
-from stromboli.contracts.streams import OUTCOME, STATE, STREAMS
+from stromboli.contracts.streams import JOURNAL, OUTCOME, STATE, STREAMS, StreamSpec
 from stromboli.gateway.applying import Applier
 from stromboli.gateway.config import GatewaySettings
 from stromboli.gateway.ended import EndedIntents
@@ -109,7 +109,7 @@ class Gateway:
     published: Published = field(init=False)
     ended: EndedIntents = field(default_factory=EndedIntents)
     office: DeadLetterOffice = field(init=False)
-    journal: Journal = field(init=False)
+    journal: Journal | None = field(init=False)
     feeds: dict[str, KindFeed] = field(default_factory=dict)
     lease: Lease | None = None
     registering: "Registering | None" = None
@@ -121,12 +121,17 @@ class Gateway:
         self.jetstream = JetStream(self.connection)
         self.published = Published(self._compare_again, self._found_rubbish)
         self.office = DeadLetterOffice(self.publisher, self.clock, "gateway")
-        self.journal = Journal(self.publisher)
+        self.journal = Journal(self.publisher) if self.settings.journal else None
 
     @property
     def followed(self) -> tuple[Kind[Any], ...]:
         """Kinds that become facts, wholly or in part."""
         return WATCHED if self.settings.config_map is None else (*WATCHED, kinds.CONFIG_MAP)
+
+    @property
+    def streams(self) -> tuple[StreamSpec, ...]:
+        """The streams that we keep; a JOURNAL that nobody wants any more is left alone."""
+        return (*STREAMS, JOURNAL) if self.settings.journal else STREAMS
 
     @property
     def is_leading(self) -> bool:
@@ -190,7 +195,9 @@ class Gateway:
                 if not self.connection.connected:
                     continue  # the reconnect will say so
                 try:
-                    await reconcile(self.jetstream, STREAMS, replicas=self.settings.stream_replicas)
+                    await reconcile(
+                        self.jetstream, self.streams, replicas=self.settings.stream_replicas
+                    )
                 except BusError as problem:
                     log.warning("streams.unready", problem=str(problem))
                     await asyncio.sleep(0.5)

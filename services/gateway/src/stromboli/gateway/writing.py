@@ -64,7 +64,7 @@ class FactWriter:
         own_writes: OwnWrites,
         office: DeadLetterOffice,
         *,
-        journal: Journal,
+        journal: Journal | None,
         may_write: Callable[[], bool],
         compare_again: Callable[[str], None],
     ) -> None:
@@ -155,12 +155,13 @@ class FactWriter:
         reach(STORED)
         _facts.add(1, kind=fact.kind)
         self._published.stands(fact, sequence)
-        self._journal.note(
-            fact.subject(),
-            codec.encode(fact),
-            incarnation=self._published.incarnation,
-            sequence=sequence,
-        )
+        if self._journal is not None:
+            self._journal.note(
+                fact.subject(),
+                codec.encode(fact),
+                incarnation=self._published.incarnation,
+                sequence=sequence,
+            )
         if isinstance(fact, ObjectSeen | ObjectGone):
             self._own_writes.stands(
                 fact.kind,
