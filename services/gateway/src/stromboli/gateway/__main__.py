@@ -71,7 +71,11 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
             connection, clock, stream=STATE.name, filters=["vc.state.>"], listener=gateway.published
         )
         outcomes = LogReader(
-            connection, clock, stream=OUTCOME.name, filters=["vc.outcome.>"], listener=gateway.ended
+            connection,
+            clock,
+            stream=OUTCOME.name,
+            filters=["vc.outcome.>"],
+            listener=gateway.answered,
         )
         life.spawn("streams", gateway.keep_streams(), until=Step.CLOSE)
         life.spawn("state", state.run(), until=Step.CLOSE)

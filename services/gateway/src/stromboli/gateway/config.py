@@ -99,11 +99,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     lease_life: Annotated[
         Duration,
         msgspec.Meta(description="how long a silent leader still counts; at least 1s"),
-    ] = Duration(4)
-    watermark_every: Annotated[
-        Duration,
-        msgspec.Meta(description="how often it is noted how far STATE is, for a take-over"),
-    ] = Duration(5)
+    ] = Duration(3)
     stream_replicas: Annotated[
         int, msgspec.Meta(description="copies of every stream in a NATS cluster", ge=1, le=5)
     ] = 1

@@ -16,20 +16,24 @@ import msgspec
 
 from stromboli.api import kinds
 from stromboli.api.kinds import Kind
+from stromboli.contracts import codec
+from stromboli.contracts.facts import KindSynced
+from stromboli.contracts.outcomes import GatewayTurn
+from stromboli.contracts.permissions import DECIDING
 from stromboli.contracts.streams import JOURNAL, OUTCOME, STATE, STREAMS, StreamSpec
+from stromboli.gateway.answered import AnsweredLog
 from stromboli.gateway.applying import Applier
 from stromboli.gateway.config import GatewaySettings
-from stromboli.gateway.ended import EndedIntents
 from stromboli.gateway.feeding import KindFeed
-from stromboli.gateway.fencing import FenceBook
 from stromboli.gateway.gangs import GangBinder
 from stromboli.gateway.handling import IntentHandling
-from stromboli.gateway.placing import Places
+from stromboli.gateway.lease_book import LeaseBook
+from stromboli.gateway.placing import Places, read_place
+from stromboli.gateway.positions import Positions
 from stromboli.gateway.published import Published
-from stromboli.gateway.settling import OwnWrites
-from stromboli.gateway.visibility import Visibility
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
+from stromboli.kube.errors import KubeError
 from stromboli.kube.reflector import Reflector, ReflectorSettings
 from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
@@ -80,6 +84,7 @@ where they are, but for the one ConfigMap that holds the scheduler's configurati
 
 
 _LOOK_S = 0.1
+_ECHO_S = 0.005
 _STREAMS_EVERY_S = 5.0
 _RUBBISH_KEPT = 1000
 
@@ -107,19 +112,21 @@ class Gateway:
     rng: random.Random
     jetstream: JetStream = field(init=False)
     published: Published = field(init=False)
-    ended: EndedIntents = field(default_factory=EndedIntents)
+    answered: AnsweredLog = field(default_factory=AnsweredLog)
     office: DeadLetterOffice = field(init=False)
     journal: Journal | None = field(init=False)
     feeds: dict[str, KindFeed] = field(default_factory=dict)
     lease: Lease | None = None
     registering: "Registering | None" = None
+    _announced: bool = False
+    """Did our own reader of OUTCOME bring back that our turn has begun?"""
     _streams_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _rubbish: deque[Unreadable] = field(default_factory=lambda: deque(maxlen=_RUBBISH_KEPT))
     _rubbish_found: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.jetstream = JetStream(self.connection)
-        self.published = Published(self._compare_again, self._found_rubbish)
+        self.published = Published(self._compare_again, self._found_rubbish, self._moved)
         self.office = DeadLetterOffice(self.publisher, self.clock, "gateway")
         self.journal = Journal(self.publisher) if self.settings.journal else None
 
@@ -145,12 +152,8 @@ class Gateway:
             return "STATE has not been read yet"
         if not self.is_leading:
             return None
-        incarnation = self.published.incarnation
         missing = [
-            kind.token
-            for kind in self.followed
-            if (marker := self.published.markers.get(kind.token)) is None
-            or marker.incarnation != incarnation
+            kind.token for kind in self.followed if self.published.position(kind.token) is None
         ]
         if missing:
             return f"kinds not listed yet: {', '.join(missing)}"
@@ -161,6 +164,11 @@ class Gateway:
         if kind in self.feeds and self.is_leading:
             log.warning("fact.foreign", kind=kind)
             self._list_again(kind)
+
+    def _moved(self, fact: KindSynced) -> None:
+        """A position tells, too, up to where the binds that were reported show on STATE."""
+        if fact.kind == kinds.POD.token:
+            self.answered.showed_before(fact.outcome_log, fact.outcomes)
 
     def _found_rubbish(self, subject: str, sequence: int, payload: bytes) -> None:
         letter = Unreadable(STATE.name, self.published.incarnation, subject, sequence, payload)
@@ -228,7 +236,7 @@ class Gateway:
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._end_when_lost(lease, generation))
-                    self._start_work(group, lease)
+                    await self._start_work(group, lease)
             except* _StartOver:
                 log.info("gateway.starting_over", leading=lease.held)
 
@@ -244,24 +252,29 @@ class Gateway:
             return False
         # The newest message is the last to go: without any, there is nothing to wait for.
         last = info.state.last_seq if info.state.messages else 0
-        return self.ended.knows_all(info.created, last)
+        return self.answered.knows_all(info.created, last)
 
     async def _end_when_lost(self, lease: Lease, generation: int) -> None:
-        while lease.held and self.published.generation == generation:
+        while self._is_our_turn(lease, generation):
             await _or_timeout(lease.lost.wait(), _LOOK_S)
         raise _StartOver
 
-    def _start_work(self, group: asyncio.TaskGroup, lease: Lease) -> None:
+    def _is_our_turn(self, lease: Lease, generation: int) -> bool:
+        if not lease.held or self.published.generation != generation:
+            return False
+        others = {turn for service in DECIDING if (turn := self.answered.turn_of(service))}
+        return not self._announced or others <= {lease.epoch}
+
+    async def _start_work(self, group: asyncio.TaskGroup, lease: Lease) -> None:
         # What a former turn had on its way is answered by STATE itself, if it arrived.
         self.published.abandon_plans()
-        places = Places()
-        watched = frozenset(kind.token for kind in WATCHED)
-        own_writes = OwnWrites(watched, places.is_placed, self._list_again, set(watched))
+        await self._announce(lease)
+        group.create_task(self._keep_announcing(lease), name="turn")
+        places, positions = Places(self.answered.saw_pod), Positions(self.clock)
         writer = FactWriter(
             self.publisher,
             self.jetstream,
             self.published,
-            own_writes,
             self.office,
             journal=self.journal,
             may_write=lambda: lease.held,
@@ -272,26 +285,108 @@ class Gateway:
             self.registering = self._registering(lease)
             group.create_task(self.registering.run(), name="webhooks")
         self.feeds = {
-            kind.token: self._feed(kind, writer, own_writes, places) for kind in self.followed
+            kind.token: self._feed(kind, writer, positions, places) for kind in self.followed
         }
         for token, feed in self.feeds.items():
             group.create_task(feed.run(), name=f"feed {token}")
+        group.create_task(self._tell_positions(positions, writer), name="positions")
+        group.create_task(self._find_leftovers(), name="leftovers")
         handling = IntentHandling(
+            lease.epoch,
             self.publisher,
             self.clock,
             self.office,
-            Applier(self.kube, self.rng, self.published.version_of),
-            GangBinder(self.kube, places, self.rng),
-            FenceBook(self.jetstream, self.publisher, self.office),
-            self.ended,
-            self.published,
-            own_writes,
-            Visibility(self.published, places, own_writes),
+            Applier(self.kube, self.rng, self.clock, self.published.version_of),
+            GangBinder(self.kube, places, self.rng, self.clock, self.answered.is_uncertain),
+            LeaseBook(self.jetstream, self.publisher),
+            self.answered,
+            places,
+            follows=frozenset(kind.token for kind in WATCHED),
+            announce=positions.announce,
             is_leading=lambda: lease.held,
         )
         owner = f"{lease.epoch.revision}"
         intake = IntentIntake(self.connection, self.clock, handling, owner=owner)
         group.create_task(intake.run(), name="intents")
+
+    # Whose answers count.
+
+    async def _announce(self, lease: Lease) -> None:
+        """From here on our answers count, and no others.
+
+        Intents are handled only when our own reader of OUTCOME has come by this: then we know
+        every answer that counted before.
+        """
+        self._announced = False
+        self.answered.begin_turn(lease.epoch)
+        for service in DECIDING:
+            await self._announce_to(service, lease)
+        while any(self.answered.turn_of(service) != lease.epoch for service in DECIDING):
+            if not lease.held:
+                raise _StartOver
+            await _or_timeout(lease.lost.wait(), _ECHO_S)
+        self._announced = True
+
+    async def _announce_to(self, service: str, lease: Lease) -> None:
+        turn = GatewayTurn(service=service, gateway=lease.epoch)
+        while lease.held:
+            try:
+                # With the sequence that was read, so that who leads no longer is refused.
+                last = await self.jetstream.last_message(OUTCOME.name, turn.subject())
+                expected = 0 if last is None else last.sequence
+                await self.publisher.publish(
+                    turn.subject(), codec.encode(turn), expect_last=expected
+                )
+            except BusError as problem:
+                log.debug("turn.unannounced", problem=str(problem))
+                await asyncio.sleep(_LOOK_S)
+            else:
+                return
+        raise _StartOver
+
+    async def _keep_announcing(self, lease: Lease) -> None:
+        """OUTCOME forgets after a while; who joins later has to find our turn there."""
+        while True:
+            await asyncio.sleep(OUTCOME.max_age_s / 6)
+            for service in DECIDING:
+                await self._announce_to(service, lease)
+
+    # How far STATE is.
+
+    async def _tell_positions(self, positions: Positions, writer: FactWriter) -> None:
+        while True:
+            for kind, position, count in await positions.wait_until_due():
+                is_pod = kind == kinds.POD.token
+                await writer.write(
+                    KindSynced(
+                        kind=kind,
+                        incarnation=self.published.incarnation,
+                        resource_version=str(position),
+                        count=count,
+                        outcomes=self.answered.shown_up_to(position) if is_pod else 0,
+                        outcome_log=self.answered.incarnation if is_pod else "",
+                    )
+                )
+
+    async def _find_leftovers(self) -> None:
+        """Where are the pods that our predecessors bound, or may have bound, just before we came?
+
+        Our watch goes on from where STATE is, and may be past the event that showed them.
+        """
+        for pod in self.answered.unseen():
+            try:
+                raw = await self.kube.get_or_none(kinds.POD, pod.namespace, pod.name)
+            except KubeError as problem:
+                log.debug("bind.unseen", pod=pod.name, problem=str(problem))
+                continue
+            place = None if raw is None else read_place(raw)
+            if place is not None and place.uid == pod.uid:
+                if place.node:
+                    self.answered.saw_pod(pod.uid, place.version)
+                continue
+            standing = self.published.standing(kinds.POD.token, (pod.namespace, pod.name))
+            if standing is None or standing.gone or standing.uid != pod.uid:
+                self.answered.saw_pod(pod.uid, 1)
 
     def _registering(self, lease: Lease) -> "Registering":
         # The rules name the webhooks; who registers none does not load them.
@@ -302,7 +397,7 @@ class Gateway:
         )
 
     def _feed(
-        self, kind: Kind[Any], writer: FactWriter, own_writes: OwnWrites, places: Places
+        self, kind: Kind[Any], writer: FactWriter, positions: Positions, places: Places
     ) -> KindFeed:
         settings = ReflectorSettings(
             relist_every_s=self.settings.kube.relist_every, max_retry_s=5.0
@@ -324,10 +419,9 @@ class Gateway:
             kube=self.kube,
             published=self.published,
             writer=writer,
-            own_writes=own_writes,
+            positions=positions,
             places=places,
             jetstream=self.jetstream,
             office=self.office,
-            clock=self.clock,
-            watermark_every_s=self.settings.watermark_every,
+            restored=lambda version: self.answered.forget_beyond(kind.token, version),
         )

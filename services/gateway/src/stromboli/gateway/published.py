@@ -13,12 +13,10 @@ from stromboli.contracts import codec
 from stromboli.contracts.errors import BadSubject, Undecodable
 from stromboli.contracts.facts import (
     SYNC_TOKEN,
-    WATERMARK_TOKEN,
     Fact,
     KindSynced,
     ObjectGone,
     ObjectSeen,
-    WatermarkMoved,
     object_at,
 )
 from stromboli.contracts.streams import RESUME_LIMIT_S
@@ -51,8 +49,13 @@ class Published:
         self,
         foreign_write: Callable[[str], None],
         rubbish: Callable[[str, int, bytes], None] = lambda *_: None,
+        moved: Callable[[KindSynced], None] = lambda _: None,
     ) -> None:
-        """`foreign_write` is told a kind; `rubbish` a subject, a sequence and a payload."""
+        """`foreign_write` is told a kind; `rubbish` a subject, a sequence and a payload.
+
+        `moved` is told each position that a kind has reached, whoever wrote it.
+        """
+        self._moved = moved
         self._foreign_write = foreign_write
         self._rubbish = rubbish
         self._objects: dict[str, dict[Key, Standing]] = {}
@@ -61,7 +64,6 @@ class Published:
         self._other: dict[str, int] = {}
         self._in_flight: set[str] = set()
         self.markers: dict[str, KindSynced] = {}
-        self.watermarks: dict[str, WatermarkMoved] = {}
         self.incarnation = ""
         self.sequence = 0
         """The newest message we know of; our own may be known before the log brings them."""
@@ -82,10 +84,6 @@ class Published:
     def expected(self, kind: str, key: Key) -> Standing | None:
         """What will stand when everything that is on its way has arrived."""
         return self._planned.get(kind, {}).get(key) or self.standing(kind, key)
-
-    def is_planned(self, kind: str, key: Key) -> bool:
-        """Is a fact about this object on its way?"""
-        return key in self._planned.get(kind, {})
 
     def saw(self, kind: str, key: Key, *, uid: str, resource_version: str) -> None:
         """The watch has shown this version, whether or not it made a fact."""
@@ -121,11 +119,13 @@ class Published:
 
     def resume_from(self, kind: str) -> str:
         """Where a watch may go on without listing; empty if a list is needed."""
-        marker, watermark = self.markers.get(kind), self.watermarks.get(kind)
-        if marker is None or watermark is None or self._has_rubbish(kind):
-            return ""
-        here = marker.incarnation == self.incarnation == watermark.incarnation
-        return watermark.resource_version if here else ""
+        marker = self.position(kind)
+        return "" if marker is None or self._has_rubbish(kind) else marker.resource_version
+
+    def position(self, kind: str) -> KindSynced | None:
+        """How far this very log is known to be complete for a kind."""
+        marker = self.markers.get(kind)
+        return marker if marker is not None and marker.incarnation == self.incarnation else None
 
     def _has_rubbish(self, kind: str) -> bool:
         """Does a fact stand there that nobody can read? Only a list finds out what it was."""
@@ -171,9 +171,7 @@ class Published:
                 self._objects.setdefault(fact.kind, {})[key] = _standing(fact, sequence)
             case KindSynced():
                 self.markers[fact.kind] = fact
-                self._other[fact.subject()] = sequence
-            case WatermarkMoved():
-                self.watermarks[fact.kind] = fact
+                self._moved(fact)
                 self._other[fact.subject()] = sequence
 
     def _has_successor(self, kind: str, key: Key) -> bool:
@@ -212,7 +210,6 @@ class Published:
         self._in_flight.clear()
         self._other.clear()
         self.markers.clear()
-        self.watermarks.clear()
         self.sequence = 0
         self._read_up_to = 0
         self.is_caught_up = False
@@ -250,11 +247,11 @@ class Published:
             kind, namespace, name = object_at(subject)
         except BadSubject:
             return ""
-        if kind in {SYNC_TOKEN, WATERMARK_TOKEN} and not namespace:
+        if kind == SYNC_TOKEN and not namespace:
             if sequence <= self._other.get(subject, 0):
                 return ""
             self._other[subject] = sequence
-            (self.markers if kind == SYNC_TOKEN else self.watermarks).pop(name, None)
+            self.markers.pop(name, None)
             return name
         objects = self._objects.setdefault(kind, {})
         known = objects.get((namespace, name))

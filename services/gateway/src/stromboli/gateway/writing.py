@@ -21,8 +21,8 @@ from stromboli.contracts.errors import MessageTooLarge, Undecodable
 from stromboli.contracts.facts import TOMBSTONE_LIFE_S, Fact, ObjectGone, ObjectSeen
 from stromboli.contracts.streams import STATE
 from stromboli.gateway.difference import LAST_KNOWN
+from stromboli.gateway.positions import Ticket
 from stromboli.gateway.published import Published, sound_fact
-from stromboli.gateway.settling import OwnWrites
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError, PublishRefused, WrongLastSequence
 from stromboli.runtime.bus.jetstream import JetStream, Stored
@@ -44,10 +44,19 @@ _RETRY_S = 0.2
 
 
 @dataclass(slots=True)
+class _Entry:
+    """A fact, and the tickets that are done when it stands: its own, and of those it replaced."""
+
+    fact: Fact
+    tickets: list[Ticket]
+
+
+@dataclass(slots=True)
 class _Lane:
     """What is on its way to one subject."""
 
-    waiting: deque[Fact] = field(default_factory=deque[Fact])
+    now: _Entry
+    waiting: deque[_Entry] = field(default_factory=deque[_Entry])
 
 
 class FactWriter:
@@ -61,7 +70,6 @@ class FactWriter:
         publisher: Publisher,
         jetstream: JetStream,
         published: Published,
-        own_writes: OwnWrites,
         office: DeadLetterOffice,
         *,
         journal: Journal | None,
@@ -71,14 +79,11 @@ class FactWriter:
         self._publisher = publisher
         self._jetstream = jetstream
         self._published = published
-        self._own_writes = own_writes
         self._office = office
         self._journal = journal
         self._may_write = may_write
         self._compare_again = compare_again
         self._lanes: dict[str, _Lane] = {}
-        self._outstanding: dict[str, int] = {}
-        self._drained = asyncio.Event()
 
     async def run(self) -> None:
         """Keep the tasks that carry on after an answer; ends only by cancellation."""
@@ -86,44 +91,25 @@ class FactWriter:
             self._group = group
             await asyncio.Event().wait()
 
-    async def write(self, fact: Fact) -> None:
+    async def write(self, fact: Fact, ticket: Ticket | None = None) -> None:
         """Start writing a fact; waits only for room in the publisher's window."""
-        subject = fact.subject()
+        entry = _Entry(fact, [])
+        if ticket is not None:
+            ticket.one_more()
+            entry.tickets.append(ticket)
         self._published.begin(fact)
-        lane = self._lanes.get(subject)
+        lane = self._lanes.get(fact.subject())
         if lane is not None:
-            self._queue(lane, fact)
+            _queue(lane, entry)
             return
-        self._lanes[subject] = lane = _Lane()
-        self._count(fact.kind, +1)
+        self._lanes[fact.subject()] = lane = _Lane(entry)
         await self._send(lane, fact)
-
-    def _queue(self, lane: _Lane, fact: Fact) -> None:
-        newest = lane.waiting[-1] if lane.waiting else None
-        replaces = isinstance(newest, ObjectSeen) and isinstance(fact, ObjectSeen)
-        if newest is not None and (replaces or not isinstance(fact, ObjectSeen | ObjectGone)):
-            lane.waiting.pop()
-        lane.waiting.append(fact)
-
-    async def flush(self, kind: str) -> None:
-        """Return when every fact of this kind that was given to us stands on STATE.
-
-        Or when we lead no longer: then nothing more is written, what comes after it included.
-        """
-        while self._outstanding.get(kind, 0):
-            self._drained.clear()
-            await self._drained.wait()
-
-    def _count(self, kind: str, change: int) -> None:
-        self._outstanding[kind] = self._outstanding.get(kind, 0) + change
-        if not self._outstanding[kind]:
-            self._drained.set()
 
     async def _send(self, lane: _Lane, fact: Fact) -> None:
         if not self._may_write():
-            # The lane ends all the same: whoever waits for it has to hear that our turn is over.
+            # The lane ends all the same. Its tickets stay open: the kind does not move any more.
             log.info("fact.abandoned", subject=fact.subject(), reason="no longer leading")
-            self._next(lane, fact)
+            self._go_on(lane, fact)
             return
         if isinstance(fact, ObjectGone) and fact.projection == LAST_KNOWN:
             self._spawn(self._send_with_last_projection(lane, fact))
@@ -162,24 +148,21 @@ class FactWriter:
                 incarnation=self._published.incarnation,
                 sequence=sequence,
             )
-        if isinstance(fact, ObjectSeen | ObjectGone):
-            self._own_writes.stands(
-                fact.kind,
-                (fact.namespace, fact.name),
-                uid=fact.uid,
-                resource_version=fact.resource_version,
-                gone=isinstance(fact, ObjectGone),
-                newest=not lane.waiting,
-            )
         self._next(lane, fact)
 
     def _next(self, lane: _Lane, fact: Fact) -> None:
+        """The fact stands, or something newer does, or it never will."""
+        for ticket in lane.now.tickets:
+            ticket.done()
+        self._go_on(lane, fact)
+
+    def _go_on(self, lane: _Lane, fact: Fact) -> None:
         if lane.waiting:
-            self._spawn(self._send(lane, lane.waiting.popleft()))
+            lane.now = lane.waiting.popleft()
+            self._spawn(self._send(lane, lane.now.fact))
             return
         del self._lanes[fact.subject()]
         self._published.end(fact)
-        self._count(fact.kind, -1)
 
     async def _send_with_last_projection(self, lane: _Lane, fact: ObjectGone) -> None:
         """Complete a tombstone with the projection that stands on STATE."""
@@ -234,7 +217,6 @@ class FactWriter:
         identity, version = "", 0
         if isinstance(fact, ObjectSeen | ObjectGone):
             identity, version = fact.uid, int(fact.resource_version)
-            self._own_writes.never_shows(fact.kind, (fact.namespace, fact.name))
         letter = Unreadable(STATE.name, identity, fact.subject(), version, codec.encode(fact))
         await self._office.put_aside(letter, str(problem))
         self._next(lane, fact)
@@ -245,6 +227,17 @@ class FactWriter:
         except RuntimeError:
             # Our turn is over: what stands on STATE tells the next one.
             work.close()
+
+
+def _queue(lane: _Lane, entry: _Entry) -> None:
+    newest = lane.waiting[-1] if lane.waiting else None
+    fact = entry.fact
+    if newest is not None:
+        replaces = isinstance(newest.fact, ObjectSeen) and isinstance(fact, ObjectSeen)
+        if replaces or not isinstance(fact, ObjectSeen | ObjectGone):
+            lane.waiting.pop()
+            entry.tickets += newest.tickets
+    lane.waiting.append(entry)
 
 
 def _is_newer(stored: bytes, fact: Fact) -> bool:
