@@ -193,6 +193,7 @@ BUS: dict[str, BusRights] = {
             *_reading(STATE),
             *_reading(OUTCOME),
             *_looking_up(STATE),
+            *_looking_up(OUTCOME),
             *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in (*STREAMS, JOURNAL)),
             *(f"$JS.API.STREAM.UPDATE.{spec.name}" for spec in (*STREAMS, JOURNAL)),
             *_knowing(*STREAMS, JOURNAL),
