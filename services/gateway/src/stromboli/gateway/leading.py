@@ -31,6 +31,7 @@ from stromboli.gateway.lease_book import LeaseBook
 from stromboli.gateway.placing import Places
 from stromboli.gateway.positions import Positions
 from stromboli.gateway.published import Published
+from stromboli.gateway.room import Room
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
 from stromboli.kube.reflector import Reflector, ReflectorSettings
@@ -45,11 +46,13 @@ from stromboli.runtime.bus.publisher import Publisher
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.runtime.clock import Clock
 from stromboli.runtime.logs import get_logger
+from stromboli.runtime.quiet import once_per
 
 if TYPE_CHECKING:
     from stromboli.gateway.registering import Registering
 
 log = get_logger(__name__)
+quiet_log = once_per(60.0, log)
 
 WATCHED: tuple[Kind[Any], ...] = tuple(
     kinds.by_token(token)
@@ -114,6 +117,7 @@ class Gateway:
     answered: AnsweredLog = field(default_factory=AnsweredLog)
     office: DeadLetterOffice = field(init=False)
     journal: Journal | None = field(init=False)
+    room: Room = field(init=False)
     feeds: dict[str, KindFeed] = field(default_factory=dict)
     lease: Lease | None = None
     registering: "Registering | None" = None
@@ -127,6 +131,7 @@ class Gateway:
         self.jetstream = JetStream(self.connection)
         self.published = Published(self._compare_again, self._found_rubbish)
         self.office = DeadLetterOffice(self.publisher, self.clock, "gateway")
+        self.room = Room(limit=self.settings.state_max_bytes)
         self.journal = Journal(self.publisher) if self.settings.journal else None
 
     @property
@@ -137,7 +142,9 @@ class Gateway:
     @property
     def streams(self) -> tuple[StreamSpec, ...]:
         """The streams that we keep; a JOURNAL that nobody wants any more is left alone."""
-        return (*STREAMS, JOURNAL) if self.settings.journal else STREAMS
+        state = msgspec.structs.replace(STATE, max_bytes=int(self.settings.state_max_bytes))
+        others = tuple(spec for spec in STREAMS if spec.name != STATE.name)
+        return (state, *others, JOURNAL) if self.settings.journal else (state, *others)
 
     @property
     def is_leading(self) -> bool:
@@ -151,6 +158,8 @@ class Gateway:
             return "STATE has not been read yet"
         if not self.is_leading:
             return None
+        if self.room.problem:
+            return self.room.problem
         missing = [
             kind.token for kind in self.followed if self.published.position(kind.token) is None
         ]
@@ -197,15 +206,26 @@ class Gateway:
                 if not self.connection.connected:
                     continue  # the reconnect will say so
                 try:
-                    await reconcile(
+                    found = await reconcile(
                         self.jetstream, self.streams, replicas=self.settings.stream_replicas
                     )
+                    self._measure(found[STATE.name].state.bytes)
                 except BusError as problem:
                     log.warning("streams.unready", problem=str(problem))
                     await asyncio.sleep(0.5)
                     self._streams_wanted.set()
         finally:
             stop_watching()
+
+    def _measure(self, used: int) -> None:
+        self.room.measured(used)
+        if self.room.is_filling:
+            quiet_log.warning(
+                "state.filling",
+                bytes=used,
+                limit=self.room.limit,
+                advice="raise state_max_bytes or delete what is finished",
+            )
 
     async def take_turns(self) -> None:
         """Lead whenever the lease can be had; ends only by cancellation."""
@@ -262,6 +282,7 @@ class Gateway:
     async def _start_work(self, group: asyncio.TaskGroup, lease: Lease) -> None:
         # What a former turn had on its way is answered by STATE itself, if it arrived.
         self.published.abandon_plans()
+        self.room.forget()
         await self._announce(lease)
         group.create_task(self._keep_announcing(lease), name="turn")
         places, positions = Places(self.answered.settled), Positions(self.clock)
@@ -271,6 +292,7 @@ class Gateway:
             self.published,
             self.office,
             journal=self.journal,
+            room=self.room,
             may_write=lambda: lease.held,
             compare_again=self._compare_again,
         )
