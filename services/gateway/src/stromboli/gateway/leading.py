@@ -28,6 +28,7 @@ from stromboli.gateway.feeding import KindFeed
 from stromboli.gateway.gangs import GangBinder
 from stromboli.gateway.handling import IntentHandling
 from stromboli.gateway.lease_book import LeaseBook
+from stromboli.gateway.own_sequences import OwnSequences
 from stromboli.gateway.placing import Places
 from stromboli.gateway.positions import Positions
 from stromboli.gateway.published import Published
@@ -39,10 +40,11 @@ from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.intake import IntentIntake
-from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.bus.jetstream import JetStream, Stored
 from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.leases import Lease, LeaseKeeper
 from stromboli.runtime.bus.publisher import Publisher
+from stromboli.runtime.bus.reader import LogReader
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.runtime.clock import Clock
 from stromboli.runtime.logs import get_logger
@@ -88,6 +90,9 @@ where they are, but for the one ConfigMap that holds the scheduler's configurati
 _LOOK_S = 0.1
 _ECHO_S = 0.005
 _STREAMS_EVERY_S = 5.0
+_RIVALS_EVERY_S = 1.0
+_READ_ONE_BY_ONE = 1000
+"""More foreign messages than that are read as a stream."""
 _RUBBISH_KEPT = 1000
 
 
@@ -121,6 +126,10 @@ class Gateway:
     feeds: dict[str, KindFeed] = field(default_factory=dict)
     lease: Lease | None = None
     registering: "Registering | None" = None
+    _writes_alone: asyncio.Event = field(default_factory=asyncio.Event)
+    """We lead and know all of STATE: whatever comes now is our own."""
+    _others_write: asyncio.Event = field(default_factory=asyncio.Event)
+    """The opposite."""
     _announced: bool = False
     """Did our own reader of OUTCOME bring back that our turn has begun?"""
     _streams_wanted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -246,18 +255,64 @@ class Gateway:
     async def _lead_until_lost(self, lease: Lease) -> None:
         while lease.held:
             await self._wait_for_logs(lease)
-            generation = self.published.generation
+            generation, own = self.published.generation, OwnSequences(self.published.sequence)
+            self._others_write.clear()
+            self._writes_alone.set()
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._end_when_lost(lease, generation))
-                    await self._start_work(group, lease)
+                    await self._start_work(group, lease, own)
             except* _StartOver:
                 log.info("gateway.starting_over", leading=lease.held)
+            finally:
+                self.published.read_again(own.known_up_to)
+                self._writes_alone.clear()
+                self._others_write.set()
+
+    async def read_state(self) -> None:
+        """Read STATE as long as others may write it; ends only by cancellation."""
+        while True:
+            reader = LogReader(
+                self.connection,
+                self.clock,
+                stream=STATE.name,
+                filters=["vc.state.>"],
+                listener=self.published,
+            )
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(reader.run(), name="state reader")
+                await self._writes_alone.wait()
+                reading.cancel()
+            await self._others_write.wait()
 
     async def _wait_for_logs(self, lease: Lease) -> None:
         """Know what stands on STATE, and all that our predecessor has answered."""
         while lease.held and not (self.published.is_caught_up and await self._knows_outcomes()):
             await _or_timeout(lease.lost.wait(), _LOOK_S)
+
+    async def _look_for_rivals(self, own: OwnSequences) -> None:
+        """Has somebody else written to STATE, or is it another log?"""
+        while True:
+            await asyncio.sleep(_RIVALS_EVERY_S)
+            try:
+                info = await self.jetstream.stream_info(STATE.name)
+                is_shorter = info.state.last_seq < self.published.sequence
+                if info.created != self.published.incarnation or is_shorter:
+                    raise _StartOver
+                foreign = own.foreign(info.state.last_seq)
+                if len(foreign) > _READ_ONE_BY_ONE:
+                    raise _StartOver
+                for sequence in foreign:
+                    stored = await self.jetstream.message(STATE.name, sequence)
+                    if stored is not None:
+                        self._found_foreign(stored)
+            except BusError as problem:
+                log.debug("rivals.unknown", problem=str(problem))
+
+    def _found_foreign(self, stored: Stored) -> None:
+        kind = self.published.found(stored.subject, stored.sequence, stored.payload)
+        if kind:
+            self._compare_again(kind)
 
     async def _knows_outcomes(self) -> bool:
         try:
@@ -279,7 +334,7 @@ class Gateway:
         others = {turn for service in DECIDING if (turn := self.answered.turn_of(service))}
         return not self._announced or others <= {lease.epoch}
 
-    async def _start_work(self, group: asyncio.TaskGroup, lease: Lease) -> None:
+    async def _start_work(self, group: asyncio.TaskGroup, lease: Lease, own: OwnSequences) -> None:
         # What a former turn had on its way is answered by STATE itself, if it arrived.
         self.published.abandon_plans()
         self.room.forget()
@@ -293,10 +348,12 @@ class Gateway:
             self.office,
             journal=self.journal,
             room=self.room,
+            own=own,
             may_write=lambda: lease.held,
             compare_again=self._compare_again,
         )
         group.create_task(writer.run(), name="fact writer")
+        group.create_task(self._look_for_rivals(own), name="rivals")
         if self.settings.webhooks.mode != "off":
             self.registering = self._registering(lease)
             group.create_task(self.registering.run(), name="webhooks")

@@ -21,6 +21,7 @@ from stromboli.contracts.errors import MessageTooLarge, Undecodable
 from stromboli.contracts.facts import TOMBSTONE_LIFE_S, Fact, ObjectGone, ObjectSeen
 from stromboli.contracts.streams import STATE
 from stromboli.gateway.difference import LAST_KNOWN
+from stromboli.gateway.own_sequences import OwnSequences
 from stromboli.gateway.positions import Ticket
 from stromboli.gateway.published import Published, sound_fact
 from stromboli.gateway.room import Room
@@ -75,6 +76,7 @@ class FactWriter:
         *,
         journal: Journal | None,
         room: Room,
+        own: OwnSequences,
         may_write: Callable[[], bool],
         compare_again: Callable[[str], None],
     ) -> None:
@@ -84,6 +86,7 @@ class FactWriter:
         self._office = office
         self._journal = journal
         self._room = room
+        self._own = own
         self._may_write = may_write
         self._compare_again = compare_again
         self._lanes: dict[str, _Lane] = {}
@@ -149,6 +152,7 @@ class FactWriter:
     def _stored(self, lane: _Lane, fact: Fact, sequence: int) -> None:
         reach(STORED)
         _facts.add(1, kind=fact.kind)
+        self._own.acknowledged(sequence)
         self._published.stands(fact, sequence)
         if self._journal is not None:
             self._journal.note(
