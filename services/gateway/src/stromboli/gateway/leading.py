@@ -16,14 +16,12 @@ import msgspec
 
 from stromboli.api import kinds
 from stromboli.api.kinds import Kind
-from stromboli.contracts import codec
 from stromboli.contracts.facts import KindSynced
-from stromboli.contracts.outcomes import GatewayTurn
-from stromboli.contracts.permissions import DECIDING
 from stromboli.contracts.streams import JOURNAL, OUTCOME, STATE, STREAMS, StreamSpec
 from stromboli.gateway.answered import AnsweredLog
 from stromboli.gateway.applying import Applier
 from stromboli.gateway.config import GatewaySettings
+from stromboli.gateway.deadlines import NoLongerLeading
 from stromboli.gateway.feeding import KindFeed
 from stromboli.gateway.gangs import GangBinder
 from stromboli.gateway.handling import IntentHandling
@@ -33,6 +31,7 @@ from stromboli.gateway.placing import Places
 from stromboli.gateway.positions import Positions
 from stromboli.gateway.published import Published
 from stromboli.gateway.room import Room
+from stromboli.gateway.turns import Turn
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
 from stromboli.kube.reflector import Reflector, ReflectorSettings
@@ -88,7 +87,6 @@ where they are, but for the one ConfigMap that holds the scheduler's configurati
 
 
 _LOOK_S = 0.1
-_ECHO_S = 0.005
 _STREAMS_EVERY_S = 5.0
 _RIVALS_EVERY_S = 1.0
 _READ_ONE_BY_ONE = 1000
@@ -130,8 +128,8 @@ class Gateway:
     """We lead and know all of STATE: whatever comes now is our own."""
     _others_write: asyncio.Event = field(default_factory=asyncio.Event)
     """The opposite."""
-    _announced: bool = False
-    """Did our own reader of OUTCOME bring back that our turn has begun?"""
+    turn: Turn | None = None
+    """While our answers count, as far as we know."""
     _streams_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _rubbish: deque[Unreadable] = field(default_factory=lambda: deque(maxlen=_RUBBISH_KEPT))
     _rubbish_found: asyncio.Event = field(default_factory=asyncio.Event)
@@ -256,13 +254,14 @@ class Gateway:
         while lease.held:
             await self._wait_for_logs(lease)
             generation, own = self.published.generation, OwnSequences(self.published.sequence)
+            self.turn = None
             self._others_write.clear()
             self._writes_alone.set()
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._end_when_lost(lease, generation))
                     await self._start_work(group, lease, own)
-            except* _StartOver:
+            except* (_StartOver, NoLongerLeading):
                 log.info("gateway.starting_over", leading=lease.held)
             finally:
                 self.published.read_again(own.known_up_to)
@@ -331,15 +330,16 @@ class Gateway:
     def _is_our_turn(self, lease: Lease, generation: int) -> bool:
         if not lease.held or self.published.generation != generation:
             return False
-        others = {turn for service in DECIDING if (turn := self.answered.turn_of(service))}
-        return not self._announced or others <= {lease.epoch}
+        return self.turn is None or self.turn.is_ours
 
     async def _start_work(self, group: asyncio.TaskGroup, lease: Lease, own: OwnSequences) -> None:
         # What a former turn had on its way is answered by STATE itself, if it arrived.
         self.published.abandon_plans()
         self.room.forget()
-        await self._announce(lease)
-        group.create_task(self._keep_announcing(lease), name="turn")
+        turn = Turn(lease, self.publisher, self.jetstream, self.answered)
+        await turn.begin()
+        self.turn = turn
+        group.create_task(turn.keep(), name="turn")
         places, positions = Places(self.answered.settled), Positions(self.clock)
         writer = FactWriter(
             self.publisher,
@@ -379,47 +379,6 @@ class Gateway:
         owner = f"{lease.epoch.revision}"
         intake = IntentIntake(self.connection, self.clock, handling, owner=owner)
         group.create_task(intake.run(), name="intents")
-
-    # Whose answers count.
-
-    async def _announce(self, lease: Lease) -> None:
-        """From here on our answers count, and no others.
-
-        Intents are handled only when our own reader of OUTCOME has come by this: then we know
-        every answer that counted before.
-        """
-        self._announced = False
-        for service in DECIDING:
-            await self._announce_to(service, lease)
-        while any(self.answered.turn_of(service) != lease.epoch for service in DECIDING):
-            if not lease.held:
-                raise _StartOver
-            await _or_timeout(lease.lost.wait(), _ECHO_S)
-        self._announced = True
-
-    async def _announce_to(self, service: str, lease: Lease) -> None:
-        turn = GatewayTurn(service=service, gateway=lease.epoch)
-        while lease.held:
-            try:
-                # With the sequence that was read, so that who leads no longer is refused.
-                last = await self.jetstream.last_message(OUTCOME.name, turn.subject())
-                expected = 0 if last is None else last.sequence
-                await self.publisher.publish(
-                    turn.subject(), codec.encode(turn), expect_last=expected
-                )
-            except BusError as problem:
-                log.debug("turn.unannounced", problem=str(problem))
-                await asyncio.sleep(_LOOK_S)
-            else:
-                return
-        raise _StartOver
-
-    async def _keep_announcing(self, lease: Lease) -> None:
-        """OUTCOME forgets after a while; who joins later has to find our turn there."""
-        while True:
-            await asyncio.sleep(OUTCOME.max_age_s / 6)
-            for service in DECIDING:
-                await self._announce_to(service, lease)
 
     # How far STATE is.
 
