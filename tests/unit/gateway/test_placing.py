@@ -8,38 +8,39 @@ from stromboli.gateway.placing import Places, PodPlace, read_place
 A = ("ns", "a")
 
 
-def pod(uid: str = "u1", node: str = "") -> bytes:
+def pod(uid: str = "u1", node: str = "", version: int = 1) -> bytes:
     spec = {"nodeName": node} if node else {}
-    return msgspec.json.encode({"metadata": {"uid": uid}, "spec": spec})
+    metadata = {"uid": uid, "resourceVersion": str(version)}
+    return msgspec.json.encode({"metadata": metadata, "spec": spec})
 
 
 @pytest.mark.parametrize(
     ("raw", "place"),
     [
-        (b'{"metadata":{"uid":"u"}}', PodPlace("u", "", ending=False)),
+        (b'{"metadata":{"uid":"u"}}', PodPlace("u", "", ending=False, version=0)),
         (
             b'{"metadata":{"uid":"u"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}',
-            PodPlace("u", "n", ending=False),
+            PodPlace("u", "n", ending=False, version=0),
         ),
         (
             b'{"metadata":{"uid":"u"},"status":{"phase":"Failed"}}',
-            PodPlace("u", "", ending=True),
+            PodPlace("u", "", ending=True, version=0),
         ),
         (
             b'{"metadata":{"uid":"u"},"status":{"phase":"Succeeded"}}',
-            PodPlace("u", "", ending=True),
+            PodPlace("u", "", ending=True, version=0),
         ),
         (
             b'{"metadata":{"uid":"u","deletionTimestamp":"2024-05-28T09:18:50Z"}}',
-            PodPlace("u", "", ending=True),
+            PodPlace("u", "", ending=True, version=0),
         ),
         (
             b'{"metadata":{"uid":"u","deletionTimestamp":null},"spec":null,"status":null}',
-            PodPlace("u", "", ending=False),
+            PodPlace("u", "", ending=False, version=0),
         ),
         (
             b'{"metadata":{"uid":"u"},"spec":{"nodeName":null},"status":{"phase":null}}',
-            PodPlace("u", "", ending=False),
+            PodPlace("u", "", ending=False, version=0),
         ),
     ],
 )
@@ -47,38 +48,77 @@ def test_the_place_of_a_pod_is_read_from_its_json(raw: bytes, place: PodPlace):
     assert read_place(raw) == place
 
 
-def test_a_pod_is_placed_when_it_was_shown_on_a_node_with_this_uid():
+class Settled(list[tuple[str, int]]):
+    """Which pods were told to be on a node, or gone, and by which version."""
+
+    def __call__(self, uid: str, version: int) -> None:
+        self.append((uid, version))
+
+
+def test_a_pod_shows_in_the_version_in_which_the_watch_has_shown_it_on_a_node():
     places = Places()
-    assert not places.is_placed(A, "u1")
+    assert places.shown_at(A, "u1") == 0
 
-    places.seen("pod", A, pod())
-    assert not places.is_placed(A, "u1")
+    places.seen("pod", A, pod(version=3))
+    assert places.shown_at(A, "u1") == 0
 
-    places.seen("pod", A, pod(node="n1"))
-    assert places.is_placed(A, "u1")
-    assert not places.is_placed(A, "u2")
+    places.seen("pod", A, pod(node="n1", version=4))
+    assert places.shown_at(A, "u1") == 4
+    assert places.shown_at(A, "u2") == 0
 
-    places.gone("pod", A)
-    assert not places.is_placed(A, "u1")
+    places.gone("pod", A, "u1", 5)
+    assert places.shown_at(A, "u1") == 0
+
+
+def test_a_pod_is_settled_when_it_is_on_a_node_or_gone():
+    settled = Settled()
+    places = Places(settled)
+    places.seen("pod", A, pod(version=3))
+    assert settled == []
+
+    places.seen("pod", A, pod(node="n1", version=4))
+    places.gone("pod", A, "u1", 5)
+
+    assert settled == [("u1", 4), ("u1", 5)]
+
+
+def test_a_successor_of_the_same_name_shows_that_a_pod_is_gone():
+    settled = Settled()
+    places = Places(settled)
+    places.seen("pod", A, pod("u1", version=3))
+    places.seen("pod", A, pod("u2", version=7))
+
+    assert settled == [("u1", 7)]
+
+
+def test_a_pod_that_a_complete_list_does_not_contain_is_gone_at_its_version():
+    settled = Settled()
+    places = Places(settled)
+    places.seen("pod", A, pod("u1", version=3))
+    places.keep_only("pod", set(), 9)
+
+    assert settled == [("u1", 9)]
 
 
 def test_nodes_come_and_go():
     places = Places()
     places.seen("node", ("", "n1"), b"{}")
     places.seen("node", ("", "n2"), b"{}")
-    places.gone("node", ("", "n1"))
-    places.gone("node", ("", "never"))
+    places.gone("node", ("", "n1"), "u", 1)
+    places.gone("node", ("", "never"), "u", 1)
 
     assert places.nodes == {"n2"}
 
 
 def test_other_kinds_have_no_place():
-    places = Places()
+    settled = Settled()
+    places = Places(settled)
     places.seen("vcjob", A, b"not even json")
-    places.gone("vcjob", A)
-    places.keep_only("vcjob", set())
+    places.gone("vcjob", A, "u1", 1)
+    places.keep_only("vcjob", set(), 2)
 
-    assert places == Places()
+    assert places == Places(settled)
+    assert settled == []
 
 
 def test_what_a_complete_list_does_not_contain_is_forgotten():
@@ -86,12 +126,12 @@ def test_what_a_complete_list_does_not_contain_is_forgotten():
     places.seen("pod", A, pod())
     places.seen("pod", ("ns", "b"), pod())
     places.seen("node", ("", "n1"), b"{}")
-    places.keep_only("pod", {A})
+    places.keep_only("pod", {A}, 1)
 
     assert set(places.pods) == {A}
     assert places.nodes == {"n1"}
 
-    places.keep_only("node", set())
+    places.keep_only("node", set(), 1)
 
     assert places.nodes == set()
     assert set(places.pods) == {A}
