@@ -177,10 +177,7 @@ STORED: dict[str, Message] = {
         kind="-",
         epoch=Epoch(1700000000000000000, 7),
         versions={"pod": "42", "vcpodgroup": "17"},
-        assumed=(
-            AssumedPod("ns", "mpi-0", "5f0c", "node-1"),
-            AssumedPod("ns", "mpi-1", "5f0d", "node-2", uncertain=True),
-        ),
+        assumed=(AssumedPod("ns", "mpi-0", "5f0c", "node-1"),),
     ),
     "gateway.turn.v1": GatewayTurn(service="scheduler", gateway=Epoch(1700000000000000000, 9)),
     "uncertain.v1": Uncertain(

@@ -59,10 +59,6 @@ class KindSynced(Message, frozen=True, kw_only=True, tag="kind.synced.v1"):
     resource_version: str
     count: int
     """Of objects, when it was last listed."""
-    outcomes: int = 0
-    """Of pods: every bind that OUTCOME reports up to this sequence shows at this position."""
-    outcome_log: str = ""
-    """When that OUTCOME was made: sequences mean something in their own log only."""
 
 
 Fact: TypeAlias = ObjectSeen | ObjectGone | KindSynced

@@ -127,16 +127,17 @@ class GangBound(Outcome, frozen=True, kw_only=True, tag="gang.bound.v1"):
     part: int
     parts: int
     pods: tuple[PodBound, ...]
+    resource_version: str = ""
+    """The highest version in which one of these pods was seen on its node."""
 
 
 class AssumedPod(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A pod that was bound, or may have been, and that STATE does not show placed yet."""
+    """A pod of which it is not certain whether it was bound, or still will be."""
 
     namespace: str
     name: str
     uid: str
     node: str
-    uncertain: bool = False
 
 
 @travels_on(OUTCOME_SUBJECT)

@@ -41,7 +41,7 @@ class Ready(msgspec.Struct, frozen=True):
     """Every kind is synced, predecessors are fenced off, the view has their last writes."""
 
     assumed: tuple[AssumedPod, ...] = ()
-    """Pods that predecessors bound, or may have bound, and that no fact shows placed yet."""
+    """Pods that predecessors asked to bind, and nobody knows whether they were or will be."""
 
 
 class OutcomeHeard(msgspec.Struct, frozen=True):

@@ -44,7 +44,8 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
     clock = SystemClock()
     telemetry = Telemetry.start(SERVICE)
     health = Health(watchdog=life.watchdog)
-    holder = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+    unique = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+    holder = settings.instance or unique
     async with (
         HealthServer(health, settings.health, metrics=telemetry.render),
         connect(settings.bus, SERVICE) as connection,
@@ -58,7 +59,7 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
             kube,
             clock,
             holder,
-            random.Random(holder),  # noqa: S311 (spreads retries, guards nothing)
+            random.Random(unique),  # noqa: S311 (spreads retries, guards nothing)
         )
 
         def readiness() -> Ok | NotReady:

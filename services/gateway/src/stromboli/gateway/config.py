@@ -96,6 +96,13 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     webhooks: WebhookSettings = WebhookSettings()
     health: HealthSettings = HealthSettings(port=8081)
     log: LogSettings = LogSettings()
+    instance: Annotated[
+        str,
+        msgspec.Meta(
+            description="a name that the supervisor gives to one process at a time, such as the "
+            "pod's name: after a restart it leads at once; empty for a new name each time"
+        ),
+    ] = ""
     lease_life: Annotated[
         Duration,
         msgspec.Meta(description="how long a silent leader still counts; at least 1s"),

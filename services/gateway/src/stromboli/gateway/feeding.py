@@ -213,8 +213,7 @@ class KindFeed:
         observed = await self._observe(raw)
         if observed is None:
             return
-        version = int(resource_version)
-        self._places.gone(self.kind.token, observed.key, observed.uid, version)
+        self._places.gone(self.kind.token, observed.key)
         cause = f"watch/{self.kind.token}/{resource_version}"
         for fact in self._difference.gone(observed, cause):
             await self._writer.write(fact, ticket)
@@ -233,7 +232,7 @@ class KindFeed:
         if self._difference.has_doubts:
             log.info("list.contested", kind=self.kind.token, version=resource_version)
             self.reflector.request_relist()
-        self._places.keep_only(self.kind.token, self._place_keys, version)
+        self._places.keep_only(self.kind.token, self._place_keys)
         self._track.end_list(ticket, version, count)
         log.info("kind.listed", kind=self.kind.token, count=count, version=resource_version)
 

@@ -5,12 +5,16 @@ deleted, a node gone) cost nothing; what fails after it is reported per pod, and
 decides about the rest. A pod that stands on its node already counts as bound, because the
 gateway may have been killed halfway through.
 
+A bind is answered without a version, and views are to know from which on they show it. So a gang is
+reported when the watch has shown its pods on their nodes, which takes a moment.
+
 A request that nobody answered may be executed up to a minute later. So a pod that was asked for
 once without an answer is *uncertain* until the API server shows it on a node, or gone: the
 scheduler keeps its room.
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,8 +43,14 @@ _AT_ONCE = 32
 _LOOK_S = 3.0
 """So long we ask where a pod is of which nobody knows whether it was bound."""
 
-Results = list[tuple[BindGang, list[PodBound]]]
-_PerPod = Callable[[str, PodBinding], Coroutine[Any, Any, PodBound]]
+_SHOWN_S = 1.0
+"""So long we wait for the watch to show a pod that is bound, before we ask."""
+
+Fared = tuple[PodBound, int]
+"""How a pod fared, and, if it is bound, a version in which it is on its node."""
+Results = list[tuple[BindGang, list[PodBound], int]]
+"""Per part, how each pod fared, and the highest of these versions."""
+_PerPod = Callable[[str, PodBinding], Coroutine[Any, Any, Fared]]
 
 
 @dataclass(slots=True)
@@ -76,22 +86,25 @@ class GangBinder:
     ) -> Results:
         """Nothing is bound; but it is said of each pod what is so, if it was begun before."""
 
-        async def one(namespace: str, bind: PodBinding) -> PodBound:
+        async def one(namespace: str, bind: PodBinding) -> Fared:
             why = problems.get(bind.uid, refusal)
-            if self._has_place(namespace, bind):
-                return _bound(bind, already=True)
+            if self._is_on_its_node(namespace, bind):
+                return _bound(bind, already=True), 0
             if permit.may_have_begun or self.is_uncertain(bind.uid):
                 return await self._what_became(namespace, bind, permit, why, in_doubt=True)
-            return _failed(bind, why)
+            return _failed(bind, why), 0
 
         return await self._each(parts, one)
 
     async def _each(self, parts: Sequence[BindGang], work: _PerPod) -> Results:
         slots = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(namespace: str, bind: PodBinding) -> PodBound:
+        async def one(namespace: str, bind: PodBinding) -> Fared:
             async with slots:
-                return await work(namespace, bind)
+                pod, version = await work(namespace, bind)
+            if pod.bound and not version:
+                pod, version = await self._shown(namespace, bind, pod)
+            return pod, version
 
         results: Results = []
         for part in parts:
@@ -102,7 +115,9 @@ class GangBinder:
                 # One stands for all: whoever called knows what a lost lease means, not a group.
                 lost, others = problems.split(NoLongerLeading)
                 raise (lost or others or problems).exceptions[0] from problems
-            results.append((part, [task.result() for task in tasks]))
+            fared = [task.result() for task in tasks]
+            newest = max((version for _, version in fared), default=0)
+            results.append((part, [pod for pod, _ in fared], newest))
         return results
 
     # The check.
@@ -144,9 +159,9 @@ class GangBinder:
 
     # One pod.
 
-    async def _bind_one(self, namespace: str, bind: PodBinding, permit: Permit) -> PodBound:
-        if self._has_place(namespace, bind):
-            return _bound(bind, already=True)
+    async def _bind_one(self, namespace: str, bind: PodBinding, permit: Permit) -> Fared:
+        if self._is_on_its_node(namespace, bind):
+            return _bound(bind, already=True), 0
         if self.is_uncertain(bind.uid):
             permit = replace(permit, may_have_begun=True)
         try:
@@ -168,7 +183,17 @@ class GangBinder:
                 namespace, bind, permit, refusal, in_doubt=late.maybe_applied
             )
         reach(BOUND)
-        return _bound(bind)
+        return _bound(bind), 0
+
+    async def _shown(self, namespace: str, bind: PodBinding, pod: PodBound) -> Fared:
+        """A version from which on it is on its node. Without one, it is as good as uncertain."""
+        version = await self.places.wait_for((namespace, bind.name), bind.uid, _SHOWN_S)
+        if version:
+            return pod, version
+        forever = Permit(self.clock, math.inf, is_leading=lambda: True)
+        unknown = Refusal(Reason.EXPIRED, "it was bound, and nobody says what became of it")
+        found, version = await self._what_became(namespace, bind, forever, unknown, in_doubt=True)
+        return (pod, version) if found.bound else (found, 0)
 
     async def _what_became(
         self,
@@ -178,24 +203,22 @@ class GangBinder:
         refusal: Refusal,
         *,
         in_doubt: bool,
-    ) -> PodBound:
+    ) -> Fared:
         """Where the pod is now. On its node or elsewhere, or gone, is certain; nowhere is not."""
         until = self.clock.monotonic() + _LOOK_S
         try:
             place = await self._fetch_place(namespace, bind.name, replace(permit, until=until))
         except (Expired, KubeError):
-            return uncertain(bind, refusal.message) if in_doubt else _failed(bind, refusal)
-        if place is not None and place.node:
-            self.places.settled(place.uid, place.version)
+            return (uncertain(bind, refusal.message) if in_doubt else _failed(bind, refusal)), 0
         if place is not None and place.uid == bind.uid and place.node == bind.node:
-            return _bound(bind, already=True)
+            return _bound(bind, already=True), place.version
         obstacle = _obstacle(namespace, bind, place)
         if obstacle is None and in_doubt:
-            return uncertain(bind, refusal.message)
-        return _failed(bind, obstacle or refusal)
+            return uncertain(bind, refusal.message), 0
+        return _failed(bind, obstacle or refusal), 0
 
-    def _has_place(self, namespace: str, bind: PodBinding) -> bool:
-        """Has the watch shown it on its node?"""
+    def _is_on_its_node(self, namespace: str, bind: PodBinding) -> bool:
+        """Has the watch shown it there?"""
         place = self.places.pods.get((namespace, bind.name))
         return place is not None and place.uid == bind.uid and place.node == bind.node
 

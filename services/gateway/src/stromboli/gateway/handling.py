@@ -45,7 +45,6 @@ from stromboli.gateway.checks import check
 from stromboli.gateway.deadlines import Permit
 from stromboli.gateway.gangs import GangBinder, uncertain
 from stromboli.gateway.lease_book import FenceIs, LeaseBook
-from stromboli.gateway.placing import Places
 from stromboli.gateway.refusals import Refusal, Unclear
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.intake import Delivery, UnknownIntent
@@ -91,7 +90,6 @@ class IntentHandling:
     gangs: GangBinder
     leases: LeaseBook
     answered: AnsweredLog
-    places: Places
     follows: frozenset[str]
     """Kinds of which all objects become facts: only their versions mean something to a view."""
     announce: Callable[[str, str], None]
@@ -137,7 +135,7 @@ class IntentHandling:
                     await self._refuse(intent, Refusal(Reason.INVALID, why))
                 case BindGang():
                     pods = [uncertain(bind, why) for bind in intent.binds]
-                    await self._publish(intent, self._gang_bound(intent, pods))
+                    await self._publish(intent, self._gang_bound(intent, pods, 0))
                 case _:
                     await self._publish(intent, self._unclear(intent, Unclear(why)))
 
@@ -215,24 +213,20 @@ class IntentHandling:
             for part in parts:
                 await self._refuse(part, refusal)
             return
-        shown = {
-            bind.uid: self.places.shown_at((part.namespace, bind.name), bind.uid)
-            for part in parts
-            for bind in part.binds
-        }
-        with self.answered.binding(shown):
-            reach(CHECKED)
-            if batch.complete:
-                results = await self.gangs.bind(parts, permit)
-            else:
-                have = f"{len(parts)} of {parts[0].parts}"
-                late = Refusal(Reason.EXPIRED, f"only {have} parts of the gang arrived in time")
-                results = await self.gangs.not_bound(parts, permit, late)
-            reach(APPLIED)
-            for part, pods in results:
-                await self._publish(part, self._gang_bound(part, pods))
+        reach(CHECKED)
+        if batch.complete:
+            results = await self.gangs.bind(parts, permit)
+        else:
+            have = f"{len(parts)} of {parts[0].parts}"
+            late = Refusal(Reason.EXPIRED, f"only {have} parts of the gang arrived in time")
+            results = await self.gangs.not_bound(parts, permit, late)
+        reach(APPLIED)
+        for part, pods, version in results:
+            await self._publish(part, self._gang_bound(part, pods, version))
 
-    def _gang_bound(self, part: BindGang, pods: list[PodBound]) -> GangBound:
+    def _gang_bound(self, part: BindGang, pods: list[PodBound], version: int) -> GangBound:
+        if version:
+            self.announce(part.kind, str(version))
         return GangBound(
             **self._answer(part),
             namespace=part.namespace,
@@ -241,6 +235,7 @@ class IntentHandling:
             part=part.part,
             parts=part.parts,
             pods=tuple(pods),
+            resource_version=str(version or ""),
         )
 
     # Fences, and what is refused.
@@ -355,7 +350,7 @@ class IntentHandling:
             codec.encode(outcome),
             message_id=f"outcome-{self.gateway}-{outcome.intent_id}",
         )
-        self.answered.answered(outcome)
+        self.answered.note(outcome)
 
     def _permit(self, delivery: Delivery, intent: AnyIntent) -> Permit:
         until = self.clock.monotonic() + intent.lives_s

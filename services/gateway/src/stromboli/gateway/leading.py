@@ -28,12 +28,11 @@ from stromboli.gateway.feeding import KindFeed
 from stromboli.gateway.gangs import GangBinder
 from stromboli.gateway.handling import IntentHandling
 from stromboli.gateway.lease_book import LeaseBook
-from stromboli.gateway.placing import Places, read_place
+from stromboli.gateway.placing import Places
 from stromboli.gateway.positions import Positions
 from stromboli.gateway.published import Published
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
-from stromboli.kube.errors import KubeError
 from stromboli.kube.reflector import Reflector, ReflectorSettings
 from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
@@ -126,7 +125,7 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self.jetstream = JetStream(self.connection)
-        self.published = Published(self._compare_again, self._found_rubbish, self._moved)
+        self.published = Published(self._compare_again, self._found_rubbish)
         self.office = DeadLetterOffice(self.publisher, self.clock, "gateway")
         self.journal = Journal(self.publisher) if self.settings.journal else None
 
@@ -164,11 +163,6 @@ class Gateway:
         if kind in self.feeds and self.is_leading:
             log.warning("fact.foreign", kind=kind)
             self._list_again(kind)
-
-    def _moved(self, fact: KindSynced) -> None:
-        """A position tells, too, up to where the binds that were reported show on STATE."""
-        if fact.kind == kinds.POD.token:
-            self.answered.showed_before(fact.outcome_log, fact.outcomes)
 
     def _found_rubbish(self, subject: str, sequence: int, payload: bytes) -> None:
         letter = Unreadable(STATE.name, self.published.incarnation, subject, sequence, payload)
@@ -270,7 +264,7 @@ class Gateway:
         self.published.abandon_plans()
         await self._announce(lease)
         group.create_task(self._keep_announcing(lease), name="turn")
-        places, positions = Places(self.answered.saw_pod), Positions(self.clock)
+        places, positions = Places(self.answered.settled), Positions(self.clock)
         writer = FactWriter(
             self.publisher,
             self.jetstream,
@@ -290,7 +284,6 @@ class Gateway:
         for token, feed in self.feeds.items():
             group.create_task(feed.run(), name=f"feed {token}")
         group.create_task(self._tell_positions(positions, writer), name="positions")
-        group.create_task(self._find_leftovers(), name="leftovers")
         handling = IntentHandling(
             lease.epoch,
             self.publisher,
@@ -300,7 +293,6 @@ class Gateway:
             GangBinder(self.kube, places, self.rng, self.clock, self.answered.is_uncertain),
             LeaseBook(self.jetstream, self.publisher),
             self.answered,
-            places,
             follows=frozenset(kind.token for kind in WATCHED),
             announce=positions.announce,
             is_leading=lambda: lease.held,
@@ -318,7 +310,6 @@ class Gateway:
         every answer that counted before.
         """
         self._announced = False
-        self.answered.begin_turn(lease.epoch)
         for service in DECIDING:
             await self._announce_to(service, lease)
         while any(self.answered.turn_of(service) != lease.epoch for service in DECIDING):
@@ -356,37 +347,14 @@ class Gateway:
     async def _tell_positions(self, positions: Positions, writer: FactWriter) -> None:
         while True:
             for kind, position, count in await positions.wait_until_due():
-                is_pod = kind == kinds.POD.token
                 await writer.write(
                     KindSynced(
                         kind=kind,
                         incarnation=self.published.incarnation,
                         resource_version=str(position),
                         count=count,
-                        outcomes=self.answered.shown_up_to(position) if is_pod else 0,
-                        outcome_log=self.answered.incarnation if is_pod else "",
                     )
                 )
-
-    async def _find_leftovers(self) -> None:
-        """Where are the pods that our predecessors bound, or may have bound, just before we came?
-
-        Our watch goes on from where STATE is, and may be past the event that showed them.
-        """
-        for pod in self.answered.unseen():
-            try:
-                raw = await self.kube.get_or_none(kinds.POD, pod.namespace, pod.name)
-            except KubeError as problem:
-                log.debug("bind.unseen", pod=pod.name, problem=str(problem))
-                continue
-            place = None if raw is None else read_place(raw)
-            if place is not None and place.uid == pod.uid:
-                if place.node:
-                    self.answered.saw_pod(pod.uid, place.version)
-                continue
-            standing = self.published.standing(kinds.POD.token, (pod.namespace, pod.name))
-            if standing is None or standing.gone or standing.uid != pod.uid:
-                self.answered.saw_pod(pod.uid, 1)
 
     def _registering(self, lease: Lease) -> "Registering":
         # The rules name the webhooks; who registers none does not load them.

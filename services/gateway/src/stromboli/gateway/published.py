@@ -49,13 +49,8 @@ class Published:
         self,
         foreign_write: Callable[[str], None],
         rubbish: Callable[[str, int, bytes], None] = lambda *_: None,
-        moved: Callable[[KindSynced], None] = lambda _: None,
     ) -> None:
-        """`foreign_write` is told a kind; `rubbish` a subject, a sequence and a payload.
-
-        `moved` is told each position that a kind has reached, whoever wrote it.
-        """
-        self._moved = moved
+        """`foreign_write` is told a kind; `rubbish` a subject, a sequence and a payload."""
         self._foreign_write = foreign_write
         self._rubbish = rubbish
         self._objects: dict[str, dict[Key, Standing]] = {}
@@ -171,7 +166,6 @@ class Published:
                 self._objects.setdefault(fact.kind, {})[key] = _standing(fact, sequence)
             case KindSynced():
                 self.markers[fact.kind] = fact
-                self._moved(fact)
                 self._other[fact.subject()] = sequence
 
     def _has_successor(self, kind: str, key: Key) -> bool:
