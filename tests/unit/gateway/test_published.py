@@ -49,12 +49,11 @@ class Memory:
     """What stands, and which kinds it wants compared anew."""
 
     foreign: list[str] = field(default_factory=list[str])
-    moved: list[KindSynced] = field(default_factory=list[KindSynced])
     published: Published = field(init=False)
     sequence: int = 0
 
     def __post_init__(self) -> None:
-        self.published = Published(self.foreign.append, moved=self.moved.append)
+        self.published = Published(self.foreign.append)
 
     def attach(self, incarnation: str = "log", last: int = 10**6, away_s: float = 0.0) -> int:
         return self.published.attach(LogPosition(incarnation, last, away_s))
@@ -175,15 +174,6 @@ def test_every_kind_has_its_own_position(memory: Memory):
     assert memory.published.last_sequence(marker("node")) == 2
     assert memory.published.position("pod") == marker(version="6")
     assert memory.published.position("node") == marker("node", version="7")
-
-
-def test_each_position_is_passed_on_whoever_wrote_it(memory: Memory):
-    memory.reads(marker(version="6"))
-    memory.published.begin(marker(version="7"))
-    memory.published.stands(marker(version="7"), 2)
-    memory.reads(marker(version="7"))
-
-    assert [fact.resource_version for fact in memory.moved] == ["6", "7"]
 
 
 # Other writers.
