@@ -6,14 +6,16 @@ from typing import cast
 import msgspec
 
 from stromboli.contracts import codec
-from stromboli.contracts.facts import KindSynced, ObjectGone, ObjectSeen
+from stromboli.contracts.facts import ObjectGone, ObjectSeen
+from stromboli.gateway.own_sequences import OwnSequences
+from stromboli.gateway.positions import Positions, Ticket
 from stromboli.gateway.published import Published
 from stromboli.gateway.room import Room
-from stromboli.gateway.settling import OwnWrites
 from stromboli.gateway.writing import FactWriter
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice
 from stromboli.runtime.bus.jetstream import JetStream
 from stromboli.runtime.bus.publisher import PubAck, Publisher
+from stromboli.testkit.clock import ManualClock
 from stromboli.testkit.tasks import background
 from stromboli.testkit.waiting import eventually
 
@@ -53,21 +55,30 @@ class Leader:
         self.room = Room(limit=10_000)
         self.publisher = Slow()
         self.published = Published(lambda _: None)
+        self.track = Positions(ManualClock()).follow("pod", None)
         self.writer = FactWriter(
             self.publisher,
             cast("JetStream", None),
             self.published,
-            OwnWrites(frozenset({"pod"}), lambda *_: False),
             cast("DeadLetterOffice", None),
             journal=None,
             room=self.room,
+            own=OwnSequences(0),
             may_write=lambda: self.leads,
             compare_again=lambda _: None,
         )
 
-    async def flush(self, kind: str) -> bool:
-        async with asyncio.timeout(5):
-            return await self.writer.flush(kind)
+    async def write(self, fact: ObjectSeen | ObjectGone) -> Ticket:
+        """As a feed does it: the event's own share of its ticket is done at once."""
+        ticket = self.track.event(int(fact.resource_version))
+        await self.writer.write(fact, ticket)
+        ticket.done()
+        return ticket
+
+    async def until_at_rest(self, fact: ObjectSeen | ObjectGone) -> None:
+        await eventually(
+            lambda: not self.published.is_in_flight(fact.subject()), describe="the lane's end"
+        )
 
 
 def pod(version: int) -> ObjectSeen:
@@ -81,34 +92,38 @@ def pod(version: int) -> ObjectSeen:
     )
 
 
-async def test_a_fact_that_may_not_be_written_any_more_keeps_no_flush_waiting():
+async def test_a_fact_that_may_not_be_written_any_more_ends_its_lane_and_stops_its_kind():
     leader = Leader()
     async with background(leader.writer.run()):
         leader.leads = False
-        await leader.writer.write(pod(1))
+        ticket = await leader.write(pod(1))
+        await leader.until_at_rest(pod(1))
 
-        await leader.flush("pod")
-        await leader.writer.write(
-            KindSynced(kind="pod", incarnation="i", resource_version="1", count=1)
-        )
-        await leader.flush("pod")
+        # Nothing of the lane is left that a later fact could get stuck behind.
+        again = await leader.write(pod(2))
+        await leader.until_at_rest(pod(2))
 
     assert leader.publisher.sent == []
-    assert not leader.published.is_planned("pod", ("ns", "a"))
+    assert not ticket.is_done
+    assert not again.is_done
+    assert leader.track.reached == 0
+    assert leader.published.expected("pod", ("ns", "a")) is None
 
 
 async def test_what_waits_for_a_fact_on_the_wire_is_given_up_with_the_lease():
     leader = Leader()
     async with background(leader.writer.run()):
         await asyncio.sleep(0)
-        for version in (1, 2):
-            await leader.writer.write(pod(version))
+        first, second = [await leader.write(pod(version)) for version in (1, 2)]
         leader.leads = False
         leader.publisher.acknowledge()
 
-        await leader.flush("pod")
+        await leader.until_at_rest(pod(2))
 
     assert len(leader.publisher.sent) == 1
+    assert first.is_done
+    assert not second.is_done
+    assert leader.track.reached == 1
     standing = leader.published.standing("pod", ("ns", "a"))
     assert standing is not None
     assert standing.resource_version == "1"
@@ -130,16 +145,16 @@ async def test_a_new_object_waits_while_state_is_nearly_full_and_holds_up_nobody
     leader.room.measured(9_600)
     async with background(leader.writer.run()):
         await asyncio.sleep(0)
-        await leader.writer.write(pod(1))
+        ticket = await leader.write(pod(1))
 
-        assert not await leader.flush("pod")
+        assert not ticket.is_done
         assert leader.publisher.sent == []
         assert "STATE is full: 9600 of 10000 bytes" in leader.room.problem
 
         leader.room.measured(9_000)
         await eventually(lambda: leader.publisher.sent, describe="the pod on its way")
         leader.publisher.acknowledge()
-        await eventually(lambda: leader.flush("pod"), describe="everything on STATE")
+        await eventually(lambda: ticket.is_done, describe="it stands")
     assert leader.room.problem == ""
 
 
@@ -148,14 +163,14 @@ async def test_what_ended_while_it_waited_for_room_is_written_as_its_end_only():
     leader.room.measured(9_600)
     async with background(leader.writer.run()):
         await asyncio.sleep(0)
-        for fact in (pod(1), pod(2), end(3)):
-            await leader.writer.write(fact)
+        tickets = [await leader.write(fact) for fact in (pod(1), pod(2), end(3))]
 
         leader.room.measured(9_600)
         await eventually(lambda: leader.publisher.sent, describe="the end on its way")
         leader.publisher.acknowledge()
-        await eventually(lambda: leader.flush("pod"), describe="everything on STATE")
+        await leader.until_at_rest(end(3))
 
+    assert all(ticket.is_done for ticket in tickets)
     assert leader.publisher.payloads == [codec.encode(end(3))]
     assert leader.room.problem == ""
 
@@ -166,8 +181,25 @@ async def test_new_objects_stop_before_the_limit_also_between_two_measurements()
     async with background(leader.writer.run()):
         await asyncio.sleep(0)
         for number in range(10):
-            fact = msgspec.structs.replace(pod(1), name=f"pod-{number}")
-            await leader.writer.write(fact)
+            await leader.write(msgspec.structs.replace(pod(1), name=f"pod-{number}"))
 
         assert 0 < len(leader.publisher.sent) < 5
-        assert not await leader.flush("pod")
+        assert leader.room.problem
+
+
+async def test_a_fact_that_a_newer_one_replaced_is_done_when_that_one_stands():
+    """What the kind has reached is never ahead of what STATE shows, nor stuck behind it."""
+    leader = Leader()
+    async with background(leader.writer.run()):
+        await asyncio.sleep(0)
+        tickets = [await leader.write(pod(version)) for version in (1, 2, 3)]
+        leader.publisher.acknowledge()
+        await eventually(lambda: len(leader.publisher.sent) == 2, describe="the newest state")
+
+        assert [ticket.is_done for ticket in tickets] == [True, False, False]
+        assert leader.track.reached == 1
+        leader.publisher.acknowledge()
+        await leader.until_at_rest(pod(3))
+
+    assert all(ticket.is_done for ticket in tickets)
+    assert leader.track.reached == 3

@@ -89,7 +89,13 @@ class AnsweredLog:
     # What is answered.
 
     def note(self, outcome: AnyOutcome) -> None:
-        """It is stored and counts."""
+        """It is stored and counts.
+
+        Of our own we hear twice, from the server and from the log. In between, the watch or a
+        newer answer may have settled what this one left open.
+        """
+        if outcome.intent_id in self._ids:
+            return
         self._ids[outcome.intent_id] = None
         while len(self._ids) > self._remembered:
             del self._ids[next(iter(self._ids))]

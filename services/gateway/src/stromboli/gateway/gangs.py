@@ -70,6 +70,9 @@ class GangBinder:
             problems = await self._check(parts, permit)
         except Expired as late:
             return await self.not_bound(parts, permit, Refusal(Reason.EXPIRED, str(late)))
+        except ApiError as error:
+            # Not allowed to look, say. Nothing was begun.
+            return await self.not_bound(parts, permit, refusal_of(error))
         if problems:
             first = next(iter(problems.values()))
             rest = Refusal(Reason.STALE, f"the gang was not bound: {first.message}")
