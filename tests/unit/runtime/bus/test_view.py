@@ -22,6 +22,10 @@ def read_text(_: str, projection: msgspec.Raw) -> str:
     return msgspec.msgpack.decode(projection, type=str)
 
 
+def read_end(_: str, known: str, projection: msgspec.Raw) -> str:
+    return f"{known}, {msgspec.msgpack.decode(projection, type=str)}"
+
+
 def seen(name: str, value: object = "v", *, uid: str = "u1", version: str = "1") -> ObjectSeen:
     return ObjectSeen(
         kind="pod",
@@ -58,7 +62,7 @@ class Watching:
     view: View[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.view = View(["pod"], read_text, self)
+        self.view = View(["pod"], read_text, self, read_end)
 
     def changed(self, delta: Delta[str]) -> None:
         kind = "added" if delta.old is None else "gone" if delta.new is None else "changed"
@@ -180,12 +184,20 @@ def test_a_tombstone_whose_projection_cannot_be_read_is_still_an_end(watching: W
     assert watching.story[0].startswith("unreadable: its projection")
 
 
-def test_a_tombstone_shows_how_the_object_ended(watching: Watching):
+def test_a_tombstone_completes_what_was_known_of_the_object(watching: Watching):
     watching.hears(gone("a", value="exit 3"))
 
-    assert watching.story == ["a gone as u1 exit 3"]
+    assert watching.story == ["a gone as u1 v, exit 3"]
     assert watching.deltas[-1].old is not None
     assert watching.deltas[-1].old.object == "v"
+
+
+def test_a_tombstone_that_says_nothing_ends_the_object_as_it_was_known(watching: Watching):
+    watching.hears(gone("a", value=None))
+
+    assert watching.story == ["a gone as u1 v"]
+    assert watching.deltas[-1].ended is not None
+    assert watching.deltas[-1].ended.resource_version == "9"
 
 
 def test_another_uid_under_one_name_is_an_end_and_a_beginning(watching: Watching):

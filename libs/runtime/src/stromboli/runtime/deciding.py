@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from stromboli.api import kinds
-from stromboli.api.projections import decode_projection
+from stromboli.api.projections import decode_end, decode_projection
 from stromboli.contracts import codec
 from stromboli.contracts.errors import MessageTooLarge
 from stromboli.contracts.intents import AnyIntent, Envelope
@@ -114,7 +114,10 @@ class DecidingShell:
     _unreadable: list[tuple[Unreadable, str]] = field(default_factory=list[tuple[Unreadable, str]])
 
     def __post_init__(self) -> None:
-        self.view = View(self.kinds, self.read or _decode, self)
+        if self.read is None:
+            self.view = View(self.kinds, _decode, self, _decode_end)
+        else:
+            self.view = View(self.kinds, self.read, self)
 
     def not_ready(self) -> str | None:
         """Why this service can't do its work; a standby that could lead is ready."""
@@ -445,6 +448,10 @@ def _as_stimulus(delta: Delta[Any]) -> FactChanged:
 
 def _decode(token: str, projection: msgspec.Raw) -> Any:
     return decode_projection(kinds.by_token(token), projection)
+
+
+def _decode_end(token: str, known: Any, projection: msgspec.Raw) -> Any:
+    return decode_end(kinds.by_token(token), known, projection)
 
 
 def _swallow(future: "asyncio.Future[Any]") -> None:

@@ -17,6 +17,7 @@ import msgspec
 from stromboli.contracts import codec
 from stromboli.contracts.errors import BadSubject, Undecodable, UnknownTag
 from stromboli.contracts.facts import (
+    NOTHING_NEW,
     SYNC_TOKEN,
     WATERMARK_TOKEN,
     Fact,
@@ -75,9 +76,15 @@ class View(Generic[T]):
         kinds: Iterable[str],
         decode: Callable[[str, msgspec.Raw], T],
         observer: ViewObserver[T],
+        decode_end: Callable[[str, T, msgspec.Raw], T] | None = None,
     ) -> None:
+        """`decode_end`: what was known and what the end says → the last state.
+
+        Without it, the last state is what was known.
+        """
         self._objects: dict[str, dict[Key, Entry[T]]] = {kind: {} for kind in kinds}
         self._decode = decode
+        self._decode_end = decode_end
         self._observer = observer
         self._incarnation = ""
         self._sequence = 0
@@ -196,18 +203,13 @@ class View(Generic[T]):
         if objects is None:
             return
         key = (fact.namespace, fact.name)
-        entry = self._entry(message, fact)
         old = objects.get(key)
         if isinstance(fact, ObjectGone):
-            if old is None:
-                return
-            if entry is None or old.uid != fact.uid:
-                # How it ended is unknown, or this is the tombstone of a successor that came
-                # and went while we were not looking: gone it is in any case.
-                entry = old
-            del objects[key]
-            self._tell(fact.kind, key, old=old, ended=entry)
+            if old is not None:
+                del objects[key]
+                self._tell(fact.kind, key, old=old, ended=self._ended(message, fact, old))
             return
+        entry = self._entry(message, fact)
         if entry is None:
             self._keep(message.subject)
             return
@@ -217,7 +219,24 @@ class View(Generic[T]):
         objects[key] = entry
         self._tell(fact.kind, key, old=old, new=entry)
 
-    def _entry(self, message: LogMessage, fact: ObjectSeen | ObjectGone) -> Entry[T] | None:
+    def _ended(self, message: LogMessage, fact: ObjectGone, old: Entry[T]) -> Entry[T]:
+        """How it was last.
+
+        As we knew it, if its end says nothing, can't be read, or is that of a successor that
+        came and went while we were not looking.
+        """
+        if old.uid != fact.uid:
+            return old
+        last = old.object
+        if self._decode_end is not None and fact.projection != NOTHING_NEW:
+            try:
+                last = self._decode_end(fact.kind, last, fact.projection)
+            except (msgspec.MsgspecError, ValueError) as problem:
+                self._observer.unreadable(message, f"its projection: {problem}")
+                return old
+        return Entry(fact.uid, fact.resource_version, message.sequence, last, self._mark)
+
+    def _entry(self, message: LogMessage, fact: ObjectSeen) -> Entry[T] | None:
         try:
             projection = self._decode(fact.kind, fact.projection)
         except (msgspec.MsgspecError, ValueError) as problem:
