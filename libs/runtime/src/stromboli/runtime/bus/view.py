@@ -7,6 +7,9 @@ swept only when the replay is complete *and* it has met the kind's sync marker f
 incarnation *and* it stands at the log's end. So an empty STATE never looks like an empty
 cluster, and a fact that was overtaken by a newer one behind the marker is waited for. What
 stands on the log and can't be read is not gone: the object stays as it was last known.
+
+The marker is also the position of its kind: the view has everything of the kind up to that
+resourceVersion. It counts once nothing is left to read, for the same reason.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,12 +22,10 @@ from stromboli.contracts.errors import BadSubject, Undecodable, UnknownTag
 from stromboli.contracts.facts import (
     NOTHING_NEW,
     SYNC_TOKEN,
-    WATERMARK_TOKEN,
     Fact,
     KindSynced,
     ObjectGone,
     ObjectSeen,
-    WatermarkMoved,
     object_at,
 )
 from stromboli.contracts.streams import RESUME_LIMIT_S, STATE_SUBJECT
@@ -95,9 +96,14 @@ class View(Generic[T]):
         self._replaying = True
         self._behind = True
         self._markers: dict[str, str] = {}
+        self._met: dict[str, int] = {}
+        """Positions that were met while something was left to read."""
+        self._positions: dict[str, int] = {}
         self._unsettled = False
         self._synced: set[str] = set()
         self.skipped_unknown = 0
+        self.setbacks = 0
+        """How often a position went back: the API server was restored from a backup."""
 
     @property
     def incarnation(self) -> str:
@@ -123,9 +129,12 @@ class View(Generic[T]):
     def get(self, kind: str, namespace: str, name: str) -> Entry[T] | None:
         return self._objects[kind].get((namespace, name))
 
-    def reached(self, incarnation: str, sequence: int) -> bool:
-        """Has the view applied this sequence of this log? (For answers to a fence.)"""
-        return self._incarnation == incarnation and self._sequence >= sequence
+    def position(self, kind: str) -> int:
+        """The resourceVersion up to which everything of this kind is in the view; 0 for unknown.
+
+        Also of kinds whose objects it does not keep.
+        """
+        return self._positions.get(kind, 0)
 
     # The LogListener protocol.
 
@@ -141,6 +150,8 @@ class View(Generic[T]):
             return self._sequence + 1
         # Not even a marker of this very log counts before it was met again: it may be lost.
         self._markers.clear()
+        self._met.clear()
+        self._positions.clear()
         self._synced.clear()
         self._incarnation = position.incarnation
         self._sequence = 0
@@ -184,9 +195,9 @@ class View(Generic[T]):
                 self._apply_object(message, fact)
             case KindSynced():
                 self._markers[fact.kind] = fact.incarnation
+                if fact.incarnation == self._incarnation:
+                    self._met[fact.kind] = _as_position(fact.resource_version)
                 self._unsettled = True
-            case WatermarkMoved():
-                pass
 
     def _keep(self, subject: str) -> None:
         """Something stands there, though we can't read it: what we knew of it is not swept."""
@@ -248,20 +259,27 @@ class View(Generic[T]):
         if self._replaying:
             return
         self._unsettled = False
-        for kind in self._objects:
+        for kind, position in self._met.items():
+            if position < self._positions.get(kind, 0):
+                self.setbacks += 1
+            self._positions[kind] = position
+        self._met.clear()
+        for kind in self.unsynced:
             if self._markers.get(kind) == self._incarnation:
                 self._settle(kind)
 
     def _settle(self, kind: str) -> None:
-        """Sweep and declare synced: the kind's marker was met, and nothing is left to read."""
+        """Sweep and declare synced: the kind's marker was met, and nothing is left to read.
+
+        Once after a replay: what is met later carries the mark of this replay.
+        """
         objects = self._objects[kind]
         stale = [key for key, entry in objects.items() if entry.mark != self._mark]
         for key in stale:
             old = objects.pop(key)
             self._tell(kind, key, old=old, ended=old)
-        if kind not in self._synced:
-            self._synced.add(kind)
-            self._observer.synced(kind)
+        self._synced.add(kind)
+        self._observer.synced(kind)
 
     def _tell(
         self,
@@ -283,6 +301,9 @@ def _is_about(fact: Fact, subject: str) -> bool:
             place = f"{fact.kind}.{fact.namespace or CLUSTER}.{name}"
         case KindSynced():
             place = f"{SYNC_TOKEN}.{CLUSTER}.{fact.kind}"
-        case WatermarkMoved():
-            place = f"{WATERMARK_TOKEN}.{CLUSTER}.{fact.kind}"
     return subject == STATE_SUBJECT + place
+
+
+def _as_position(resource_version: str) -> int:
+    """Only decimal versions can be compared; the gateway serves no kind that has others."""
+    return int(resource_version) if resource_version.isdecimal() else 0
