@@ -78,7 +78,7 @@ class Answers:
         self.cluster.ledger.close(outcome.intent_id)
         job = (outcome.namespace, outcome.name)
         was_in_doubt = any(self._doubts.is_in_doubt(pod.uid) for pod in outcome.pods)
-        unknown = {pod.uid for pod in outcome.pods if self._is_unknown(pod)}
+        unknown = dict.fromkeys(pod.uid for pod in outcome.pods if self._is_unknown(pod))
         self._doubt(unknown, now)
         self._doubts.settle(pod.uid for pod in outcome.pods if pod.uid not in unknown)
         if all(pod.bound for pod in outcome.pods):

@@ -259,7 +259,7 @@ class SchedulerCore:
                 act(session, decisions)
         self.pipelined = session.pipelined()
         session.close()
-        said = self._answers.ask_again(now)
+        said: list[Instruction] = []
         for passing in decisions.let_through:
             said += self._open_gates(passing, now)
         said += self._bind(decisions.commits, now)
@@ -272,6 +272,7 @@ class SchedulerCore:
                 said += self._conclude(key, session, decisions, now)
         for crowd, last in reserve.last.items():
             self._attention.follow(crowd, last, now)
+        said += self._answers.ask_again(now)
         said += self._repaired(only_checked, decisions, now)
         said += self._report_queues(session.dirty, now)
         said += self._reporting.set_aside(now)
