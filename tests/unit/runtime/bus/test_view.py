@@ -62,7 +62,7 @@ class Watching:
     view: View[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.view = View(["pod"], read_text, self, read_end)
+        self.view = View(["pod"], read_text, self, decode_end=read_end)
 
     def changed(self, delta: Delta[str]) -> None:
         kind = "added" if delta.old is None else "gone" if delta.new is None else "changed"

@@ -77,16 +77,20 @@ class View(Generic[T]):
         kinds: Iterable[str],
         decode: Callable[[str, msgspec.Raw], T],
         observer: ViewObserver[T],
+        *,
         decode_end: Callable[[str, T, msgspec.Raw], T] | None = None,
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
         """`decode_end`: what was known and what the end says → the last state.
 
-        Without it, the last state is what was known.
+        Without it, the last state is what was known. `moved` is called when a position has
+        changed, after the facts up to it were told.
         """
         self._objects: dict[str, dict[Key, Entry[T]]] = {kind: {} for kind in kinds}
         self._decode = decode
         self._decode_end = decode_end
         self._observer = observer
+        self._moved = moved
         self._incarnation = ""
         self._sequence = 0
         self._reaches = 0
@@ -259,14 +263,17 @@ class View(Generic[T]):
         if self._replaying:
             return
         self._unsettled = False
+        for kind in self.unsynced:
+            if self._markers.get(kind) == self._incarnation:
+                self._settle(kind)
+        if not self._met:
+            return
         for kind, position in self._met.items():
             if position < self._positions.get(kind, 0):
                 self.setbacks += 1
             self._positions[kind] = position
         self._met.clear()
-        for kind in self.unsynced:
-            if self._markers.get(kind) == self._incarnation:
-                self._settle(kind)
+        self._moved()
 
     def _settle(self, kind: str) -> None:
         """Sweep and declare synced: the kind's marker was met, and nothing is left to read.
