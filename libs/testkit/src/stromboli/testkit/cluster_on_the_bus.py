@@ -173,7 +173,7 @@ class ClusterOnTheBus:
         ack = await self._bus.publisher.publish(
             subject, codec.encode(position), expect_last=self._last.get(subject, 0)
         )
-        self._last[subject] = ack.seq
+        self._last[subject] = self.sequence = ack.seq
 
     # What a gateway does with intents.
 
