@@ -531,30 +531,39 @@ async def test_only_the_first_deliveries_of_an_owner_may_have_been_begun_before(
     assert {f"{ONE}#{number}" for number in had} <= set(dying.has_arrived)
 
 
-async def test_after_a_reconnect_the_first_deliveries_may_have_been_begun_again(
-    bus: Bus, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+async def test_what_is_stored_after_an_owner_took_over_was_begun_by_nobody(
+    bus: Bus, nats_server: NatsServer
 ):
-    """Somebody else may have led in between."""
-    consumer = msgspec.structs.replace(INTENT_CONSUMER, max_ack_pending=1)
-    monkeypatch.setattr(intake_module, "INTENT_CONSUMER", consumer)
     handler = Recording()
     async with asked(bus, nats_server, handler) as sender:
-        await ask_all(sender, intent(ONE, 0), intent(ONE, 1))
-        await eventually(lambda: handler.of(ONE) == [0, 1], describe="the first two")
-        await nats_server.restart()
-        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
-        await ask_all(sender, intent(ONE, 2), intent(ONE, 3))
-        await eventually(lambda: handler.of(ONE)[-1:] == [3], describe="the last")
+        await eventually_owned_by(bus, "first")
+        await ask_all(sender, intent(ONE, 0), intent(TWO, 0))
         await until_empty(bus)
 
-    said = {
-        id_of(batch.items[0].payload): batch.items[0].payload.may_have_begun
+    assert [batch.items[0].payload.may_have_begun for batch in handler.batches] == [False, False]
+
+
+async def test_after_a_reconnect_what_was_there_before_may_have_been_begun(
+    bus: Bus, nats_server: NatsServer
+):
+    """By ourselves, or by somebody who led in between."""
+    handler = Recording()
+    gate = handler.hold(ONE)
+    async with asked(bus, nats_server, handler) as sender:
+        await eventually_owned_by(bus, "first")
+        await ask_all(sender, intent(ONE, 0), intent(ONE, 1))
+        await eventually(lambda: handler.begun, describe="the first intent")
+        await nats_server.restart(hard=True)
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
+        gate.set()
+        await until_empty(bus)
+
+    said = [
+        (id_of(batch.items[0].payload), batch.items[0].payload.may_have_begun)
         for batch in handler.batches
-    }
-    assert said[f"{ONE}#0"]
-    assert not said[f"{ONE}#1"]
-    assert said[f"{ONE}#2"]
-    assert not said[f"{ONE}#3"]
+    ]
+    assert said[0] == (f"{ONE}#0", False)
+    assert said[-1] == (f"{ONE}#1", True)
 
 
 async def test_an_intent_that_keeps_failing_is_put_aside_and_its_successors_go_on(
