@@ -44,9 +44,12 @@ JOURNAL_SUBJECT = "vc.journal."
 
 STATE = StreamSpec(
     name="STATE",
-    description="The newest fact about every object; tombstones for a day",
+    description="The newest fact about every object; tombstones for ten minutes",
     subjects=(f"{STATE_SUBJECT}>",),
     max_msgs_per_subject=1,
+    max_bytes=2048 * _MIB,
+    # Dropping the oldest would take objects that live out of every view.
+    discard_new=True,
     message_ttl=True,
 )
 JOURNAL = StreamSpec(
@@ -62,7 +65,7 @@ INTENT = StreamSpec(
     subjects=("vc.intent.>",),
     retention=Retention.WORK_QUEUE,
     max_age_s=_DAY_S,
-    max_bytes=1024 * _MIB,
+    max_bytes=256 * _MIB,
     # A full queue refuses new intents: losing old ones in silence would break their order.
     discard_new=True,
 )
@@ -78,7 +81,7 @@ HISTORY = StreamSpec(
     description="What was decided and why, per job",
     subjects=("vc.history.>",),
     max_age_s=7 * _DAY_S,
-    max_bytes=1024 * _MIB,
+    max_bytes=512 * _MIB,
 )
 DEAD = StreamSpec(
     name="DEAD",

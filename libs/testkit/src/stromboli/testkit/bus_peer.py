@@ -14,7 +14,7 @@ from typing import Any, Self
 import msgspec
 
 from stromboli.api import kinds
-from stromboli.api.projections import decode_projection
+from stromboli.api.projections import decode_end, decode_projection
 from stromboli.contracts.epochs import NO_EPOCH, Epoch
 from stromboli.contracts.intents import (
     AnyIntent,
@@ -68,7 +68,7 @@ class BusPeer:
     _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     def __post_init__(self) -> None:
-        self.view = View(self.kinds, _decode, self)
+        self.view = View(self.kinds, _decode, self, _decode_end)
         self.clock = SystemClock()
 
     # What the view tells us.
@@ -273,3 +273,7 @@ class BusPeer:
 
 def _decode(token: str, projection: msgspec.Raw) -> Any:
     return decode_projection(kinds.by_token(token), projection)
+
+
+def _decode_end(token: str, known: Any, projection: msgspec.Raw) -> Any:
+    return decode_end(kinds.by_token(token), known, projection)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api.meta import KubeObject
-from stromboli.api.projections import encode_projection
+from stromboli.api.projections import encode_end, encode_projection
 from stromboli.api.wellknown import SCHEDULER_NAME
 from stromboli.contracts import codec
 from stromboli.contracts.facts import KindSynced, ObjectGone, ObjectSeen
@@ -115,7 +115,9 @@ class ClusterOnTheBus:
         item = after or before
         if item is None or kind not in self._kinds:
             return
-        fact = ObjectSeen if after is not None else ObjectGone
+        fact, encode = (
+            (ObjectSeen, encode_projection) if after is not None else (ObjectGone, encode_end)
+        )
         self._untold.append(
             fact(
                 kind=kind,
@@ -123,7 +125,7 @@ class ClusterOnTheBus:
                 name=item.metadata.name,
                 uid=item.metadata.uid,
                 resource_version=self._store.version_of(place_of(item)),
-                projection=msgspec.Raw(encode_projection(item)),
+                projection=msgspec.Raw(encode(item)),
             )
         )
 

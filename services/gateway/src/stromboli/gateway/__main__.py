@@ -6,7 +6,7 @@ import socket
 import sys
 import uuid
 
-from stromboli.contracts.streams import OUTCOME, STATE
+from stromboli.contracts.streams import OUTCOME
 from stromboli.gateway.config import GatewaySettings
 from stromboli.gateway.leading import Gateway
 from stromboli.kube.client import KubeClient
@@ -68,9 +68,6 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
             return Ok(role) if reason is None else NotReady(reason)
 
         health.check("gateway", readiness)
-        state = LogReader(
-            connection, clock, stream=STATE.name, filters=["vc.state.>"], listener=gateway.published
-        )
         outcomes = LogReader(
             connection,
             clock,
@@ -79,7 +76,7 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
             listener=gateway.answered,
         )
         life.spawn("streams", gateway.keep_streams(), until=Step.CLOSE)
-        life.spawn("state", state.run(), until=Step.CLOSE)
+        life.spawn("state", gateway.read_state(), until=Step.CLOSE)
         life.spawn("outcomes", outcomes.run(), until=Step.CLOSE)
         life.spawn("rubbish", gateway.put_rubbish_aside(), until=Step.CLOSE)
         if gateway.journal is not None:

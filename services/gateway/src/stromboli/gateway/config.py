@@ -10,7 +10,7 @@ from stromboli.kube.settings import AccessSettings
 from stromboli.runtime.bus.connection import BusSettings
 from stromboli.runtime.health import HealthSettings
 from stromboli.runtime.logs import LogSettings
-from stromboli.runtime.units import Duration
+from stromboli.runtime.units import Duration, Size
 
 
 class KubeSettings(AccessSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,6 +110,13 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     stream_replicas: Annotated[
         int, msgspec.Meta(description="copies of every stream in a NATS cluster", ge=1, le=5)
     ] = 1
+    state_max_bytes: Annotated[
+        Size,
+        msgspec.Meta(
+            description="size limit of STATE, 0 for none; a pod or a node takes about 2.3 KiB, so "
+            "2 GiB are 900,000 of them",
+        ),
+    ] = Size(2 * 1024**3)
     journal: Annotated[
         bool,
         msgspec.Meta(

@@ -16,21 +16,22 @@ import msgspec
 
 from stromboli.api import kinds
 from stromboli.api.kinds import Kind
-from stromboli.contracts import codec
 from stromboli.contracts.facts import KindSynced
-from stromboli.contracts.outcomes import GatewayTurn
-from stromboli.contracts.permissions import DECIDING
 from stromboli.contracts.streams import JOURNAL, OUTCOME, STATE, STREAMS, StreamSpec
 from stromboli.gateway.answered import AnsweredLog
 from stromboli.gateway.applying import Applier
 from stromboli.gateway.config import GatewaySettings
+from stromboli.gateway.deadlines import NoLongerLeading
 from stromboli.gateway.feeding import KindFeed
 from stromboli.gateway.gangs import GangBinder
 from stromboli.gateway.handling import IntentHandling
 from stromboli.gateway.lease_book import LeaseBook
+from stromboli.gateway.own_sequences import OwnSequences
 from stromboli.gateway.placing import Places
 from stromboli.gateway.positions import Positions
 from stromboli.gateway.published import Published
+from stromboli.gateway.room import Room
+from stromboli.gateway.turns import Turn
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
 from stromboli.kube.reflector import Reflector, ReflectorSettings
@@ -38,18 +39,21 @@ from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.intake import IntentIntake
-from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.bus.jetstream import JetStream, Stored
 from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.leases import Lease, LeaseKeeper
 from stromboli.runtime.bus.publisher import Publisher
+from stromboli.runtime.bus.reader import LogReader
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.runtime.clock import Clock
 from stromboli.runtime.logs import get_logger
+from stromboli.runtime.quiet import once_per
 
 if TYPE_CHECKING:
     from stromboli.gateway.registering import Registering
 
 log = get_logger(__name__)
+quiet_log = once_per(60.0, log)
 
 WATCHED: tuple[Kind[Any], ...] = tuple(
     kinds.by_token(token)
@@ -83,8 +87,10 @@ where they are, but for the one ConfigMap that holds the scheduler's configurati
 
 
 _LOOK_S = 0.1
-_ECHO_S = 0.005
 _STREAMS_EVERY_S = 5.0
+_RIVALS_EVERY_S = 1.0
+_READ_ONE_BY_ONE = 1000
+"""More foreign messages than that are read as a stream."""
 _RUBBISH_KEPT = 1000
 
 
@@ -114,11 +120,16 @@ class Gateway:
     answered: AnsweredLog = field(default_factory=AnsweredLog)
     office: DeadLetterOffice = field(init=False)
     journal: Journal | None = field(init=False)
+    room: Room = field(init=False)
     feeds: dict[str, KindFeed] = field(default_factory=dict)
     lease: Lease | None = None
     registering: "Registering | None" = None
-    _announced: bool = False
-    """Did our own reader of OUTCOME bring back that our turn has begun?"""
+    _writes_alone: asyncio.Event = field(default_factory=asyncio.Event)
+    """We lead and know all of STATE: whatever comes now is our own."""
+    _others_write: asyncio.Event = field(default_factory=asyncio.Event)
+    """The opposite."""
+    turn: Turn | None = None
+    """While our answers count, as far as we know."""
     _streams_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _rubbish: deque[Unreadable] = field(default_factory=lambda: deque(maxlen=_RUBBISH_KEPT))
     _rubbish_found: asyncio.Event = field(default_factory=asyncio.Event)
@@ -127,6 +138,7 @@ class Gateway:
         self.jetstream = JetStream(self.connection)
         self.published = Published(self._compare_again, self._found_rubbish)
         self.office = DeadLetterOffice(self.publisher, self.clock, "gateway")
+        self.room = Room(limit=self.settings.state_max_bytes)
         self.journal = Journal(self.publisher) if self.settings.journal else None
 
     @property
@@ -137,7 +149,9 @@ class Gateway:
     @property
     def streams(self) -> tuple[StreamSpec, ...]:
         """The streams that we keep; a JOURNAL that nobody wants any more is left alone."""
-        return (*STREAMS, JOURNAL) if self.settings.journal else STREAMS
+        state = msgspec.structs.replace(STATE, max_bytes=int(self.settings.state_max_bytes))
+        others = tuple(spec for spec in STREAMS if spec.name != STATE.name)
+        return (state, *others, JOURNAL) if self.settings.journal else (state, *others)
 
     @property
     def is_leading(self) -> bool:
@@ -151,6 +165,8 @@ class Gateway:
             return "STATE has not been read yet"
         if not self.is_leading:
             return None
+        if self.room.problem:
+            return self.room.problem
         missing = [
             kind.token for kind in self.followed if self.published.position(kind.token) is None
         ]
@@ -197,15 +213,26 @@ class Gateway:
                 if not self.connection.connected:
                     continue  # the reconnect will say so
                 try:
-                    await reconcile(
+                    found = await reconcile(
                         self.jetstream, self.streams, replicas=self.settings.stream_replicas
                     )
+                    self._measure(found[STATE.name].state.bytes)
                 except BusError as problem:
                     log.warning("streams.unready", problem=str(problem))
                     await asyncio.sleep(0.5)
                     self._streams_wanted.set()
         finally:
             stop_watching()
+
+    def _measure(self, used: int) -> None:
+        self.room.measured(used)
+        if self.room.is_filling:
+            quiet_log.warning(
+                "state.filling",
+                bytes=used,
+                limit=self.room.limit,
+                advice="raise state_max_bytes or delete what is finished",
+            )
 
     async def take_turns(self) -> None:
         """Lead whenever the lease can be had; ends only by cancellation."""
@@ -226,18 +253,65 @@ class Gateway:
     async def _lead_until_lost(self, lease: Lease) -> None:
         while lease.held:
             await self._wait_for_logs(lease)
-            generation = self.published.generation
+            generation, own = self.published.generation, OwnSequences(self.published.sequence)
+            self.turn = None
+            self._others_write.clear()
+            self._writes_alone.set()
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._end_when_lost(lease, generation))
-                    await self._start_work(group, lease)
-            except* _StartOver:
+                    await self._start_work(group, lease, own)
+            except* (_StartOver, NoLongerLeading):
                 log.info("gateway.starting_over", leading=lease.held)
+            finally:
+                self.published.read_again(own.known_up_to)
+                self._writes_alone.clear()
+                self._others_write.set()
+
+    async def read_state(self) -> None:
+        """Read STATE as long as others may write it; ends only by cancellation."""
+        while True:
+            reader = LogReader(
+                self.connection,
+                self.clock,
+                stream=STATE.name,
+                filters=["vc.state.>"],
+                listener=self.published,
+            )
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(reader.run(), name="state reader")
+                await self._writes_alone.wait()
+                reading.cancel()
+            await self._others_write.wait()
 
     async def _wait_for_logs(self, lease: Lease) -> None:
         """Know what stands on STATE, and all that our predecessor has answered."""
         while lease.held and not (self.published.is_caught_up and await self._knows_outcomes()):
             await _or_timeout(lease.lost.wait(), _LOOK_S)
+
+    async def _look_for_rivals(self, own: OwnSequences) -> None:
+        """Has somebody else written to STATE, or is it another log?"""
+        while True:
+            await asyncio.sleep(_RIVALS_EVERY_S)
+            try:
+                info = await self.jetstream.stream_info(STATE.name)
+                is_shorter = info.state.last_seq < self.published.sequence
+                if info.created != self.published.incarnation or is_shorter:
+                    raise _StartOver
+                foreign = own.foreign(info.state.last_seq)
+                if len(foreign) > _READ_ONE_BY_ONE:
+                    raise _StartOver
+                for sequence in foreign:
+                    stored = await self.jetstream.message(STATE.name, sequence)
+                    if stored is not None:
+                        self._found_foreign(stored)
+            except BusError as problem:
+                log.debug("rivals.unknown", problem=str(problem))
+
+    def _found_foreign(self, stored: Stored) -> None:
+        kind = self.published.found(stored.subject, stored.sequence, stored.payload)
+        if kind:
+            self._compare_again(kind)
 
     async def _knows_outcomes(self) -> bool:
         try:
@@ -256,14 +330,16 @@ class Gateway:
     def _is_our_turn(self, lease: Lease, generation: int) -> bool:
         if not lease.held or self.published.generation != generation:
             return False
-        others = {turn for service in DECIDING if (turn := self.answered.turn_of(service))}
-        return not self._announced or others <= {lease.epoch}
+        return self.turn is None or self.turn.is_ours
 
-    async def _start_work(self, group: asyncio.TaskGroup, lease: Lease) -> None:
+    async def _start_work(self, group: asyncio.TaskGroup, lease: Lease, own: OwnSequences) -> None:
         # What a former turn had on its way is answered by STATE itself, if it arrived.
         self.published.abandon_plans()
-        await self._announce(lease)
-        group.create_task(self._keep_announcing(lease), name="turn")
+        self.room.forget()
+        turn = Turn(lease, self.publisher, self.jetstream, self.answered)
+        await turn.begin()
+        self.turn = turn
+        group.create_task(turn.keep(), name="turn")
         places, positions = Places(self.answered.settled), Positions(self.clock)
         writer = FactWriter(
             self.publisher,
@@ -271,10 +347,13 @@ class Gateway:
             self.published,
             self.office,
             journal=self.journal,
+            room=self.room,
+            own=own,
             may_write=lambda: lease.held,
             compare_again=self._compare_again,
         )
         group.create_task(writer.run(), name="fact writer")
+        group.create_task(self._look_for_rivals(own), name="rivals")
         if self.settings.webhooks.mode != "off":
             self.registering = self._registering(lease)
             group.create_task(self.registering.run(), name="webhooks")
@@ -300,47 +379,6 @@ class Gateway:
         owner = f"{lease.epoch.revision}"
         intake = IntentIntake(self.connection, self.clock, handling, owner=owner)
         group.create_task(intake.run(), name="intents")
-
-    # Whose answers count.
-
-    async def _announce(self, lease: Lease) -> None:
-        """From here on our answers count, and no others.
-
-        Intents are handled only when our own reader of OUTCOME has come by this: then we know
-        every answer that counted before.
-        """
-        self._announced = False
-        for service in DECIDING:
-            await self._announce_to(service, lease)
-        while any(self.answered.turn_of(service) != lease.epoch for service in DECIDING):
-            if not lease.held:
-                raise _StartOver
-            await _or_timeout(lease.lost.wait(), _ECHO_S)
-        self._announced = True
-
-    async def _announce_to(self, service: str, lease: Lease) -> None:
-        turn = GatewayTurn(service=service, gateway=lease.epoch)
-        while lease.held:
-            try:
-                # With the sequence that was read, so that who leads no longer is refused.
-                last = await self.jetstream.last_message(OUTCOME.name, turn.subject())
-                expected = 0 if last is None else last.sequence
-                await self.publisher.publish(
-                    turn.subject(), codec.encode(turn), expect_last=expected
-                )
-            except BusError as problem:
-                log.debug("turn.unannounced", problem=str(problem))
-                await asyncio.sleep(_LOOK_S)
-            else:
-                return
-        raise _StartOver
-
-    async def _keep_announcing(self, lease: Lease) -> None:
-        """OUTCOME forgets after a while; who joins later has to find our turn there."""
-        while True:
-            await asyncio.sleep(OUTCOME.max_age_s / 6)
-            for service in DECIDING:
-                await self._announce_to(service, lease)
 
     # How far STATE is.
 

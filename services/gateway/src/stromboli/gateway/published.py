@@ -64,6 +64,7 @@ class Published:
         """The newest message we know of; our own may be known before the log brings them."""
         self._read_up_to = 0
         self.is_caught_up = False
+        self._was_caught_up = False
         self.generation = 0
         """Grows whenever what we knew was thrown away: every feed has to start over."""
 
@@ -206,8 +207,13 @@ class Published:
         self.markers.clear()
         self.sequence = 0
         self._read_up_to = 0
-        self.is_caught_up = False
+        self.is_caught_up = self._was_caught_up = False
         self.generation += 1
+
+    def read_again(self, after: int) -> None:
+        """A reader comes, and goes on behind this sequence: until there, all is known."""
+        self._read_up_to = after
+        self.is_caught_up = False
 
     # The LogListener protocol.
 
@@ -216,7 +222,7 @@ class Published:
             position.incarnation == self.incarnation
             and position.last_sequence >= self.sequence
             and position.away_s < RESUME_LIMIT_S
-            and self.is_caught_up
+            and self._was_caught_up
         ):
             # Not behind what our own acknowledgements told: between those and what was read,
             # there may be messages of others.
@@ -233,7 +239,7 @@ class Published:
             self._foreign_write(kind)
 
     def caught_up(self) -> None:
-        self.is_caught_up = True
+        self.is_caught_up = self._was_caught_up = True
 
     def _found_unreadable(self, subject: str, sequence: int) -> str:
         """Rubbish under one of our subjects: remember its sequence, so that it is replaced."""

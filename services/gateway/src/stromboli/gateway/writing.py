@@ -14,17 +14,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from stromboli.contracts import codec
-from stromboli.contracts.errors import MessageTooLarge, Undecodable
+from stromboli.contracts.errors import MessageTooLarge
 from stromboli.contracts.facts import TOMBSTONE_LIFE_S, Fact, ObjectGone, ObjectSeen
 from stromboli.contracts.streams import STATE
-from stromboli.gateway.difference import LAST_KNOWN
+from stromboli.gateway.own_sequences import OwnSequences
 from stromboli.gateway.positions import Ticket
 from stromboli.gateway.published import Published, sound_fact
+from stromboli.gateway.room import Room
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
-from stromboli.runtime.bus.errors import BusError, PublishRefused, WrongLastSequence
+from stromboli.runtime.bus.errors import BusError, PublishRefused, StreamFull, WrongLastSequence
 from stromboli.runtime.bus.jetstream import JetStream, Stored
 from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.publisher import PubAck, Publisher
@@ -73,6 +72,8 @@ class FactWriter:
         office: DeadLetterOffice,
         *,
         journal: Journal | None,
+        room: Room,
+        own: OwnSequences,
         may_write: Callable[[], bool],
         compare_again: Callable[[str], None],
     ) -> None:
@@ -81,6 +82,8 @@ class FactWriter:
         self._published = published
         self._office = office
         self._journal = journal
+        self._room = room
+        self._own = own
         self._may_write = may_write
         self._compare_again = compare_again
         self._lanes: dict[str, _Lane] = {}
@@ -111,14 +114,17 @@ class FactWriter:
             log.info("fact.abandoned", subject=fact.subject(), reason="no longer leading")
             self._go_on(lane, fact)
             return
-        if isinstance(fact, ObjectGone) and fact.projection == LAST_KNOWN:
-            self._spawn(self._send_with_last_projection(lane, fact))
-            return
         expect = self._published.last_sequence(fact)
         ttl_s = TOMBSTONE_LIFE_S if isinstance(fact, ObjectGone) else 0
+        payload = codec.encode(fact)
+        if isinstance(fact, ObjectSeen) and not expect:
+            if not self._room.takes_new_objects:
+                self._wait_for_room(lane)
+                return
+            self._room.add(payload)
         try:
             future = await self._publisher.send(
-                fact.subject(), codec.encode(fact), expect_last=expect, ttl_s=ttl_s
+                fact.subject(), payload, expect_last=expect, ttl_s=ttl_s
             )
         except MessageTooLarge as problem:
             self._spawn(self._put_aside(lane, fact, problem))
@@ -140,6 +146,7 @@ class FactWriter:
     def _stored(self, lane: _Lane, fact: Fact, sequence: int) -> None:
         reach(STORED)
         _facts.add(1, kind=fact.kind)
+        self._own.acknowledged(sequence)
         self._published.stands(fact, sequence)
         if self._journal is not None:
             self._journal.note(
@@ -157,26 +164,13 @@ class FactWriter:
         self._go_on(lane, fact)
 
     def _go_on(self, lane: _Lane, fact: Fact) -> None:
+        self._room.no_longer_waits(fact.subject())
         if lane.waiting:
             lane.now = lane.waiting.popleft()
             self._spawn(self._send(lane, lane.now.fact))
             return
         del self._lanes[fact.subject()]
         self._published.end(fact)
-
-    async def _send_with_last_projection(self, lane: _Lane, fact: ObjectGone) -> None:
-        """Complete a tombstone with the projection that stands on STATE."""
-        stored = await self._what_stands(fact.subject())
-        projection = msgspec.Raw(msgspec.msgpack.encode({}))
-        if stored is not None:
-            try:
-                known = codec.facts.decode(stored.payload)
-            except Undecodable:
-                pass
-            else:
-                if isinstance(known, ObjectSeen | ObjectGone):
-                    projection = known.projection
-        await self._send(lane, msgspec.structs.replace(fact, projection=projection))
 
     async def _recover(self, lane: _Lane, fact: Fact, problem: BaseException) -> None:
         """Find out what stands there now, and write again if it is not this fact."""
@@ -186,7 +180,7 @@ class FactWriter:
         contested = isinstance(problem, WrongLastSequence)
         if contested:
             _repairs.add(1)
-        elif isinstance(problem, PublishRefused):
+        elif isinstance(problem, PublishRefused) and not isinstance(problem, StreamFull):
             log.warning("fact.refused", subject=subject, problem=str(problem))
         stored = await self._what_stands(subject)
         if stored is None:
@@ -200,9 +194,25 @@ class FactWriter:
                 self._compare_again(fact.kind)
                 self._next(lane, fact)
                 return
+        if isinstance(problem, StreamFull):
+            self._wait_for_room(lane)
+            return
         if not contested:
             await asyncio.sleep(_RETRY_S)
         await self._send(lane, fact)
+
+    def _wait_for_room(self, lane: _Lane) -> None:
+        measured = self._room.wait(lane.now.fact.subject())
+        self._spawn(self._send_when(measured, lane))
+
+    async def _send_when(self, measured: asyncio.Event, lane: _Lane) -> None:
+        """Write it when there may be room; by then the object may be another, or gone."""
+        await measured.wait()
+        while lane.waiting and not isinstance(lane.now.fact, ObjectGone):
+            newer = lane.waiting.popleft()
+            newer.tickets += lane.now.tickets
+            lane.now = newer
+        await self._send(lane, lane.now.fact)
 
     async def _what_stands(self, subject: str) -> Stored | None:
         while True:

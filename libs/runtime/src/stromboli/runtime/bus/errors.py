@@ -6,8 +6,10 @@ BusError
 ├── Unanswered          asked, but no answer came
 ├── NotPermitted        the server does not let this service speak there
 ├── PublishRefused      the server said no: the message is not stored
-│   └── WrongLastSequence   somebody else wrote this subject first
+│   ├── WrongLastSequence   somebody else wrote this subject first
+│   └── StreamFull          it would be larger than its limit
 ├── PublishUncertain    sent, but no answer: it may or may not be stored
+├── LeaseLost           somebody else leads, or may lead by now
 ├── JetStreamError      an API call was answered with an error
 └── StreamMismatch      a stream exists with other settings than ours
 """
@@ -67,12 +69,24 @@ class WrongLastSequence(PublishRefused):
     """The subject's last message is not the one the writer believed it to be."""
 
 
+class StreamFull(PublishRefused):
+    """The stream has no room for the message; what stood under its subject still stands."""
+
+
 class PublishUncertain(BusError):
     """No acknowledgement came: the message may or may not be stored."""
 
     def __init__(self, subject: str, detail: str) -> None:
         super().__init__(f"no acknowledgement for {subject}: {detail}")
         self.subject = subject
+
+
+class LeaseLost(BusError):
+    """What was begun in the name of this lease must not go on."""
+
+    def __init__(self, epoch: str) -> None:
+        super().__init__(f"the lease of epoch {epoch} was lost")
+        self.epoch = epoch
 
 
 class JetStreamError(BusError):

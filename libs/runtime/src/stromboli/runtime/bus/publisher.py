@@ -21,6 +21,7 @@ from stromboli.runtime.bus.errors import (
     BusError,
     PublishRefused,
     PublishUncertain,
+    StreamFull,
     WrongLastSequence,
 )
 from stromboli.runtime.bus.window import Window
@@ -39,6 +40,8 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 1.0
 GIVE_UP_S = 60.0
 """Half of the time for which the server knows a message id; so a repeat is never stored twice."""
+_NOT_STORED = 10077
+"""For whatever reason; only the description says which."""
 
 
 class PubAck(msgspec.Struct, frozen=True):
@@ -226,8 +229,7 @@ class Publisher:
             future.set_result(PubAck(answer.stream, answer.seq, answer.duplicate))
             return
         error = answer.error
-        refusal = WrongLastSequence if error.err_code in _WRONG_LAST_SEQUENCE else PublishRefused
-        future.set_exception(refusal(entry.subject, error.err_code, error.description))
+        future.set_exception(_refusal(error)(entry.subject, error.err_code, error.description))
 
     def _deny(self, denied: str) -> None:
         """The server forbids a subject (told in lower case) and will not answer."""
@@ -260,7 +262,7 @@ class Publisher:
                     future.set_exception(late)
 
 
-def is_for_good(problem: BusError) -> bool:
+def is_for_good(problem: BaseException) -> bool:
     """Would the same message fail again, however often it is sent?
 
     "No stream", "not the leader", "full", "a duplicate is in process" are not: they pass.
@@ -270,6 +272,14 @@ def is_for_good(problem: BusError) -> bool:
             return code == _FORBIDDEN
         case _:
             return isinstance(problem, BusClosed)
+
+
+def _refusal(error: _Error) -> type[PublishRefused]:
+    if error.err_code in _WRONG_LAST_SEQUENCE:
+        return WrongLastSequence
+    if error.err_code == _NOT_STORED and "maximum bytes" in error.description:
+        return StreamFull
+    return PublishRefused
 
 
 def _size_on_the_wire(headers: dict[str, str]) -> int:
