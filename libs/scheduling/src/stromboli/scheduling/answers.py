@@ -179,9 +179,9 @@ class Answers:
             self.attention.look_at(again, now + _ASK_AGAIN_S)
 
     def take_over(self, assumed: Iterable[AssumedPod], now: float) -> None:
-        """What predecessors bound, or may have bound, and no fact shows, counts as promised."""
+        """What predecessors may have bound, and no fact shows, counts as promised."""
         for pod in assumed:
-            if self.cluster.assume(pod.namespace, pod.name, pod.uid, pod.node) and pod.uncertain:
+            if self.cluster.assume(pod.namespace, pod.name, pod.uid, pod.node):
                 self._doubts.doubt_bind(pod.uid, now)
 
     @property

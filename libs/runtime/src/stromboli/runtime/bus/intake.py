@@ -63,8 +63,8 @@ class Delivery:
     """Whether a former owner may have begun to work on it.
 
     A server lets an owner have `max_ack_pending` unacknowledged messages, the oldest ones. So
-    what a dead owner had begun is among as many messages, the first that its successor gets,
-    and it was stored before the dead owner's consumer was removed.
+    what a dead owner had begun is among as many messages, the first that its successor gets of
+    those that were there before it came.
     """
 
 
@@ -92,7 +92,7 @@ class _Consumer:
 
     incarnation: str
     taken_over_at: int
-    """The newest intent after its predecessors were removed: they never got a later one."""
+    """The last sequence when nobody consumed any more; what comes later is nobody's but ours."""
     heard_at: float
     queue: KeyedQueue[Delivery] = field(default_factory=KeyedQueue[Delivery])
     delivered: int = 0
@@ -210,8 +210,8 @@ class IntentIntake:
             INTENT.name, consumer.incarnation, message.subject, sequence, message.data
         )
         consumer.delivered += 1
-        is_among_the_first = consumer.delivered <= INTENT_CONSUMER.max_ack_pending
-        may_have_begun = is_among_the_first and sequence <= consumer.taken_over_at
+        is_early = consumer.delivered <= INTENT_CONSUMER.max_ack_pending
+        may_have_begun = is_early and sequence <= consumer.taken_over_at
         try:
             item = self._item(message, source, may_have_begun=may_have_begun)
         except Undecodable as problem:
