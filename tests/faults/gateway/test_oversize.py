@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.intents import BINDS_PER_PART
 from stromboli.contracts.outcomes import Applied, GangBound, Reason
 from stromboli.contracts.records import DEAD_PAYLOAD_LIMIT

@@ -462,7 +462,7 @@ def test_what_is_gone_is_forgotten_when_its_tombstone_has_lived_its_time(memory:
     memory.published.stands(gone("b"), 4)
 
     memory.now_s = TOMBSTONE_LIFE_S + 0.5
-    memory.published.stands(watermark(), 5)
+    memory.published.stands(marker(), 5)
 
     assert set(memory.published.standings("pod")) == {("ns", "b")}
     assert memory.published.last_sequence(seen("a")) == 0
@@ -473,7 +473,7 @@ def test_what_came_back_in_time_is_not_forgotten(memory: Memory):
     memory.published.stands(seen("a", uid="u2", version="10"), 4)
 
     memory.now_s = TOMBSTONE_LIFE_S + 1
-    memory.published.stands(watermark(), 5)
+    memory.published.stands(marker(), 5)
 
     assert living(memory) == [A]
 
@@ -484,6 +484,6 @@ def test_a_second_end_lives_its_own_time(memory: Memory):
     memory.published.stands(gone("a", uid="u2", version="12"), 4)
 
     memory.now_s = TOMBSTONE_LIFE_S + 1
-    memory.published.stands(watermark(), 5)
+    memory.published.stands(marker(), 5)
 
     assert set(memory.published.standings("pod")) == {A}
