@@ -39,6 +39,10 @@ class Message:
     at_s: float
 
 
+Observer = Callable[[str, Message], None]
+"""Is told the name of the stream, and the message."""
+
+
 class _ApiError(Exception):
     def __init__(self, code: int, err_code: int, description: str) -> None:
         super().__init__(description)
@@ -65,6 +69,8 @@ class MemoryJetStream:
         self._has_interest = has_interest
         self._loop = asyncio.get_running_loop()
         self.streams: dict[str, Stream] = {}
+        self.observers: list[Observer] = []
+        """Tests that want to see everything that was ever stored."""
 
     def takes(self, subject: str) -> bool:
         """Is this for JetStream itself or for one of its streams?"""
@@ -139,7 +145,7 @@ class MemoryJetStream:
             created = (START + timedelta(seconds=self._loop.time())).strftime(
                 "%Y-%m-%dT%H:%M:%S.%f000Z"
             )
-            found = Stream(config, created, self._send, self._has_interest)
+            found = Stream(config, created, self._send, self._has_interest, self.observers)
             self.streams[name] = found
         elif found.config != config:
             raise _ApiError(400, 10058, "stream name already in use with a different configuration")
@@ -155,6 +161,7 @@ class Stream:
         created: str,
         send: Send,
         has_interest: Callable[[str], bool],
+        observers: Iterable["Observer"],
     ) -> None:
         self.config = config
         self.created = created
@@ -164,9 +171,7 @@ class Stream:
         self.messages: dict[int, Message] = {}
         self.last_sequence = 0
         self.consumers: dict[str, _Consumer] = {}
-        self.stored = 0
-        self.observers: list[Callable[[Message], None]] = []
-        """Tests that want to see everything that was ever stored."""
+        self._observers = observers
         self._of_subject: dict[str, list[int]] = {}
         self._ids: dict[str, tuple[int, float]] = {}
 
@@ -253,7 +258,6 @@ class Stream:
 
     def store(self, subject: str, headers: Headers, payload: bytes) -> Message:
         self.last_sequence += 1
-        self.stored += 1
         message = Message(subject, self.last_sequence, headers, payload, self.loop.time())
         if headers and (message_id := headers.get("Nats-Msg-Id")):
             self._ids[message_id] = (message.sequence, message.at_s)
@@ -265,8 +269,8 @@ class Stream:
             self.remove(of_subject[0])
         if headers and (life := headers.get("Nats-TTL")):
             self.loop.call_later(float(life.removesuffix("s")), self._expire, message)
-        for observer in self.observers:
-            observer(message)
+        for observer in self._observers:
+            observer(self.config["name"], message)
         for consumer in tuple(self.consumers.values()):
             consumer.stored(message)
         return message

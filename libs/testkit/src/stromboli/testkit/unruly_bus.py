@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 
 from stromboli.runtime.bus.connection import BusConnection
 from stromboli.testkit.fault_plan import FaultPlan
-from stromboli.testkit.memory_jetstream import Headers, MemoryJetStream, subject_matches
+from stromboli.testkit.memory_jetstream import Headers, MemoryJetStream
 from stromboli.testkit.virtual_time import Process
 
 __all__ = ["Link", "UnrulyBus"]
@@ -32,16 +32,22 @@ _PINGS_UNANSWERED_S: Final = 10.0
 
 
 class UnrulyBus:
-    """The server, and the network between it and its clients."""
+    """The server, and the network between it and its clients.
+
+    Of wildcards it knows what our clients use: one star at the end.
+    """
 
     def __init__(self, faults: FaultPlan) -> None:
         self.faults = faults
         self.links: list[Link] = []
         self.context = Context()
         """The server's own: what happens there is not frozen with a client."""
+        self.is_unanswered: Callable[[str], bool] = lambda _subject: False
+        """Messages of these subjects are stored, and their senders never hear of it."""
+        self.is_undelivered: Callable[[str], bool] = lambda _subject: False
+        """Messages of these subjects are lost on the way to who listens."""
         self._loop = asyncio.get_running_loop()
-        self._exact: dict[str, list[_Subscription]] = {}
-        self._patterns: list[_Subscription] = []
+        self._listening: dict[str, list[_Subscription]] = {}
         self._inboxes = 0
         self.jetstream = MemoryJetStream(self.send, self.has_interest)
 
@@ -62,6 +68,8 @@ class UnrulyBus:
 
     def arrive(self, subject: str, reply: str, headers: Headers, payload: bytes) -> None:
         """A client's message is here."""
+        if reply and self.is_unanswered(subject):
+            reply = ""
         if self.jetstream.takes(subject):
             self.jetstream.handle(subject, reply, headers, payload)
         elif not self._send(subject, subject, reply, headers, payload) and reply:
@@ -84,9 +92,9 @@ class UnrulyBus:
         return bool(listeners)
 
     def _listeners(self, subject: str) -> list["_Subscription"]:
-        found = self._exact.get(subject, [])
+        found = self._listening.get(subject)
         if not found:
-            found = [one for one in self._patterns if subject_matches(one.subject, subject)]
+            found = self._listening.get(f"{subject.rpartition('.')[0]}.*", ())
         return [one for one in found if one.link.attached]
 
     def has_interest(self, subject: str) -> bool:
@@ -95,24 +103,19 @@ class UnrulyBus:
     def listen(self, subscription: "_Subscription") -> None:
         if subscription.ended:
             return
-        if "*" in subscription.subject or ">" in subscription.subject:
-            self._patterns.append(subscription)
-        else:
-            self._exact.setdefault(subscription.subject, []).append(subscription)
+        self._listening.setdefault(subscription.subject, []).append(subscription)
         self.jetstream.interest_changed()
 
     def forget(self, subscription: "_Subscription") -> None:
-        if subscription in self._patterns:
-            self._patterns.remove(subscription)
-        elif subscription in self._exact.get(subscription.subject, ()):
-            self._exact[subscription.subject].remove(subscription)
         subscription.ended = True
+        of_subject = self._listening.get(subscription.subject, [])
+        if subscription in of_subject:
+            of_subject.remove(subscription)
         self.interest_changed()
 
     def forget_all(self, link: "Link") -> None:
-        self._patterns = [one for one in self._patterns if one.link is not link]
-        for subject, found in list(self._exact.items()):
-            self._exact[subject] = [one for one in found if one.link is not link]
+        for subject, found in list(self._listening.items()):
+            self._listening[subject] = [one for one in found if one.link is not link]
 
     def interest_changed(self) -> None:
         self._loop.call_soon(self.jetstream.interest_changed, context=self.context)
@@ -202,7 +205,7 @@ class Link:
 
     def _deliver(self, subscription: _Subscription, message: Msg) -> None:
         faults = self.bus.faults
-        if faults.happens(faults.lost_delivery):
+        if faults.happens(faults.lost_delivery) or self.bus.is_undelivered(message.subject):
             return
         at = self._loop.time() + faults.delay_s(faults.late_delivery)
         subscription.last_at = max(at, subscription.last_at + _TICK_S)
