@@ -42,7 +42,7 @@ async def _example(number: int) -> None:
     rng = random.Random(number)
     faults = FaultPlan(random.Random(rng.random())).draw()
     faults.longest_zombie_s = rng.choice((3.0, 15.0, 60.0))
-    cpus = tuple(rng.choice((1, 2, 3)) for _ in range(rng.choice((1, 2, 3))))
+    cpus = tuple(rng.choice((1, 2, 3)) for _ in range(rng.choice((1, 1, 2, 3))))
     wrong_by_s = rng.choice(_CLOCKS_S)
     clocks = {
         f"{service}-{which}": rng.choice(wrong_by_s)
@@ -53,7 +53,9 @@ async def _example(number: int) -> None:
     async with machine.running():
         with contextlib.ExitStack() as armed:
             chaos = _Chaos(machine, rng, armed)
-            for _ in range(rng.randrange(4, 14)):
+            for _ in range(rng.randrange(1, 5)):
+                chaos.submit()
+            for _ in range(rng.randrange(4, 12)):
                 chaos.step()
                 await asyncio.sleep(rng.choice(_PAUSES_S))
         machine.end_faults()
@@ -77,7 +79,7 @@ class _Chaos:
 
     def _choices(self) -> list[Callable[[], None]]:
         return [
-            *[self._submit] * 8,
+            *[self.submit] * 8,
             *[self._drop] * 2,
             self._kill,
             self._kill,
@@ -93,7 +95,7 @@ class _Chaos:
             self._machine.cluster.end_watches,
         ]
 
-    def _submit(self) -> None:
+    def submit(self) -> None:
         self._gangs += 1
         most = sum(self._machine.world.cpus.values())
         self._machine.world.want(

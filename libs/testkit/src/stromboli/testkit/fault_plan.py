@@ -13,6 +13,19 @@ __all__ = ["FaultPlan"]
 _QUICK_S: Final = 0.0005
 _OFTEN: Final = (0.0, 0.0, 0.01, 0.05, 0.2)
 _RARELY: Final = (0.0, 0.0, 0.005, 0.02)
+"""A reader that misses a message begins anew at once: more than this and it does nothing else."""
+_FREQUENT: Final = (
+    "lost_answer",
+    "late_answer",
+    "doubled_answer",
+    "late_delivery",
+    "refused_call",
+    "unanswered_call",
+    "zombie_call",
+    "slow_call",
+    "late_event",
+)
+_RARE: Final = ("lost_request", "late_request", "lost_delivery", "cut_watch")
 
 
 @dataclass(slots=True)
@@ -40,18 +53,27 @@ class FaultPlan:
     """It does it long after the client has given up."""
     slow_call: float = 0.0
     cut_watch: float = 0.0
+    lost_bind_ack: float = 0.0
+    """A bind is stored, and its sender never hears of it."""
+    zombie_bind: float = 0.0
     late_event: float = 0.0
     longest_zombie_s: float = 60.0
     longest_delay_s: float = 8.0
 
     def draw(self) -> "FaultPlan":
-        """Choose how bad it is, kind by kind."""
-        for name in ("lost_answer", "late_answer", "doubled_answer", "unanswered_call"):
-            setattr(self, name, self.rng.choice(_OFTEN))
-        for name in ("refused_call", "zombie_call", "slow_call", "late_event", "late_delivery"):
-            setattr(self, name, self.rng.choice(_OFTEN))
-        for name in ("lost_request", "late_request", "lost_delivery", "cut_watch"):
-            setattr(self, name, self.rng.choice(_RARELY))
+        """Choose how bad it is: everything a little, or one thing often."""
+        if self.rng.random() < 0.5:
+            for name in _FREQUENT:
+                setattr(self, name, self.rng.choice(_OFTEN))
+            for name in _RARE:
+                setattr(self, name, self.rng.choice(_RARELY))
+        else:
+            setattr(self, self.rng.choice(_FREQUENT), 0.3)
+            setattr(self, self.rng.choice(_RARE), 0.02)
+        if self.rng.random() < 0.5:
+            self.lost_bind_ack = self.rng.choice((0.2, 0.5))
+        if self.rng.random() < 0.5:
+            self.zombie_bind = self.rng.choice((0.2, 0.5))
         return self
 
     def happens(self, chance: float) -> bool:

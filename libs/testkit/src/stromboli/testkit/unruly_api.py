@@ -101,7 +101,9 @@ class UnrulyTransport:
         faults, cluster = self._faults, self._cluster
         delay_s = faults.delay_s(faults.slow_call) + cluster.slow_s(method, path)
         is_lost = faults.happens(faults.unanswered_call)
-        if method != "GET" and faults.happens(faults.zombie_call):
+        zombie = faults.zombie_bind if path.endswith("/binding") else 0.0
+        zombie = max(zombie, faults.zombie_call)
+        if method != "GET" and faults.happens(zombie):
             delay_s, is_lost = faults.rng.uniform(0.1, faults.longest_zombie_s), True
         if is_lost and faults.rng.random() < 0.5:
             # Whoever asked learns at once that it will learn nothing.

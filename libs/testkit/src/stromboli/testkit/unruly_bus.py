@@ -28,6 +28,7 @@ _TICK_S: Final = 1e-6
 """Timers of one moment fire in any order; what must stay in order is so far apart."""
 _MAX_PAYLOAD: Final = 1024 * 1024
 _NOBODY: Final = {"Status": "503"}
+_BIND: Final = ".bind.pod"
 _PINGS_UNANSWERED_S: Final = 10.0
 
 
@@ -68,7 +69,11 @@ class UnrulyBus:
 
     def arrive(self, subject: str, reply: str, headers: Headers, payload: bytes) -> None:
         """A client's message is here."""
-        if reply and self.is_unanswered(subject):
+        is_bind = subject.endswith(_BIND)
+        if reply and (
+            self.is_unanswered(subject)
+            or (is_bind and self.faults.happens(self.faults.lost_bind_ack))
+        ):
             reply = ""
         if self.jetstream.takes(subject):
             self.jetstream.handle(subject, reply, headers, payload)
