@@ -25,7 +25,7 @@ from stromboli.kube import KubeClient
 from stromboli.testkit.eavesdropping import Eavesdropper, Overheard, eavesdropping
 from stromboli.testkit.installations import Installation
 
-__all__ = ["NAME", "QUESTION", "measure"]
+__all__ = ["NAME", "QUESTION", "job_manifest", "measure"]
 
 NAME = "jobs"
 QUESTION = "How long from a Job's creation until the last of its gang is bound, on an idle `up`?"
@@ -122,7 +122,7 @@ async def _run_one(kube: KubeClient, bus: Eavesdropper, name: str, workload: Wor
     bus.on_word = way.hear
     way.at["asked"] = time.time()
     await kube.create(
-        kinds.VC_JOB, _NAMESPACE, _job(name, workload.gang_size), field_manager="bench"
+        kinds.VC_JOB, _NAMESPACE, job_manifest(name, workload.gang_size), field_manager="bench"
     )
     async with asyncio.timeout(_LATE_S):
         await way.is_bound.wait()
@@ -148,7 +148,7 @@ def _table(ways: list[_Way], workload: Workload, processes: list[str]) -> Table:
     )
 
 
-def _job(name: str, gang_size: int) -> dict[str, Any]:
+def job_manifest(name: str, gang_size: int) -> dict[str, Any]:
     container = {
         "name": "worker",
         "image": "busybox",

@@ -141,7 +141,7 @@ async def measuring_peer(
         connect(BusSettings(url=url), service) as connection,
         publishing(connection, clock) as publisher,
     ):
-        await wait_for(JetStream(connection), STREAMS[:4])
+        await wait_for(JetStream(connection), STREAMS[:3])
         peer = MeasuringPeer(publisher, BusPeer(service, url, watched))
         filters = [f"vc.state.{token}.>" for token in (*watched, "sync")]
         state = LogReader(connection, clock, stream=STATE.name, filters=filters, listener=peer.view)

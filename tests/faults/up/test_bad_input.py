@@ -59,7 +59,6 @@ SUBJECTS = (
     "vc.state.watermark.-.vcjob",
     "vc.state.nosuchkind.default.rubbish",
     "vc.state.pod",
-    "vc.journal.pod.default.rubbish",
     "vc.intent.3.controllers.create.pod",
     "vc.intent.4.controllers.fence.-",
     "vc.intent.5.scheduler.bind.pod",

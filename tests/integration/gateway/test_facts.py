@@ -3,8 +3,12 @@ from collections.abc import Callable
 import pytest
 
 from stromboli.api import kinds
-from stromboli.contracts.streams import STATE
+from stromboli.contracts.streams import JOURNAL, STATE
 from stromboli.kube.wire import PatchType
+from stromboli.runtime.bus.errors import JetStreamError
+from stromboli.runtime.bus.streams import reconcile
+from stromboli.testkit.bus_contents import stored_messages
+from stromboli.testkit.bus_fixtures import join
 from stromboli.testkit.bus_peer import BusPeer
 from stromboli.testkit.gateways import GatewayProcess
 from stromboli.testkit.kube_objects import ClusterBuilder
@@ -107,27 +111,60 @@ async def test_a_replaced_object_is_the_end_of_one_and_the_beginning_of_another(
     assert story == [(None, first.uid), (first.uid, None), (None, second.uid)]
 
 
-async def test_state_keeps_one_message_per_object_and_the_journal_keeps_them_all(
-    scheduler: BusPeer, cluster: ClusterBuilder
-):
+async def label_five_times(scheduler: BusPeer, cluster: ClusterBuilder) -> None:
+    """A pod, and five changes of it, each seen by the view before the next is made."""
     await cluster.pod("busy")
+    await scheduler.until_seen("pod", cluster.namespace, "busy")
     for number in range(5):
         await cluster.label("pod", "busy", number=str(number))
-    await eventually(
-        lambda: (
-            scheduler.view.objects("pod")[cluster.namespace, "busy"].object.metadata.labels.get(
-                "number"
-            )
-            == "4"
-        ),
-        describe="the last label",
-    )
+        await eventually(lambda n=str(number): _label(scheduler, cluster) == n, describe="a label")
+
+
+def _label(scheduler: BusPeer, cluster: ClusterBuilder) -> str | None:
+    pod = scheduler.view.objects("pod")[cluster.namespace, "busy"].object
+    return pod.metadata.labels.get("number")
+
+
+async def test_state_keeps_one_message_per_object_and_nothing_is_recorded_unasked(
+    scheduler: BusPeer, cluster: ClusterBuilder
+):
+    await label_five_times(scheduler, cluster)
 
     subject = f"vc.state.pod.{cluster.namespace}.busy"
-    stored = await scheduler.jetstream.last_message(STATE.name, subject)
-    journal = await scheduler.jetstream.stream_info("JOURNAL")
-    assert stored is not None
-    assert journal.state.messages > 1
+    assert await scheduler.jetstream.subjects(STATE.name, subject) == {subject}
+    with pytest.raises(JetStreamError, match="stream not found"):
+        await scheduler.jetstream.stream_info(JOURNAL.name)
+
+
+async def test_a_gateway_that_is_told_to_records_every_fact(
+    start_gateway: Callable[..., GatewayProcess], nats_server: NatsServer, cluster: ClusterBuilder
+):
+    gateway = start_gateway(env={"STROMBOLI_GATEWAY_JOURNAL": "true"})
+    await gateway.until_ready()
+    async with BusPeer("scheduler", nats_server.url) as scheduler:
+        await scheduler.until_synced()
+        await label_five_times(scheduler, cluster)
+
+        async def all_recorded() -> bool:
+            noted = await stored_messages(
+                scheduler.connection, JOURNAL.name, f"vc.journal.pod.{cluster.namespace}.busy"
+            )
+            return len(noted) == 6
+
+        await eventually(all_recorded, describe="the pod and its five changes in JOURNAL")
+
+
+async def test_a_journal_that_is_no_longer_wanted_is_left_alone(
+    nats_server: NatsServer, start_gateway: Callable[..., GatewayProcess]
+):
+    async with join(nats_server) as bus:
+        await reconcile(bus.jetstream, [JOURNAL])
+        await bus.publisher.publish("vc.journal.pod.ns.a", b"recorded")
+
+        gateway = start_gateway()
+        await gateway.until_ready()
+
+        assert await bus.messages(JOURNAL.name) == 1
 
 
 async def test_a_private_key_in_a_jobs_plugin_arguments_never_reaches_the_bus(

@@ -1,17 +1,28 @@
 import asyncio
+from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
 
+from stromboli.contracts.streams import JOURNAL, STREAMS
 from stromboli.runtime.bus.journal import STATE_INCARNATION, STATE_SEQUENCE, Journal
 from stromboli.runtime.bus.publisher import PubAck
 from stromboli.runtime.bus.reader import LogMessage, LogPosition, LogReader
-from stromboli.testkit.bus_fixtures import Bus
+from stromboli.runtime.bus.streams import reconcile
+from stromboli.testkit.bus_fixtures import Bus, join
 from stromboli.testkit.nats_server import NatsServer
 from stromboli.testkit.tasks import background
 from stromboli.testkit.waiting import eventually
 
 pytestmark = pytest.mark.nats
+
+
+@pytest.fixture
+async def bus(nats_server: NatsServer) -> AsyncIterator[Bus]:
+    """The place of a gateway that keeps a journal."""
+    async with join(nats_server) as member:
+        await reconcile(member.jetstream, (*STREAMS, JOURNAL))
+        yield member
 
 
 class Deltas:

@@ -33,7 +33,15 @@ from stromboli.contracts.intents import (
 from stromboli.contracts.nats_config import users_block
 from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered
 from stromboli.contracts.permissions import ROWS, SERVICES, Row
-from stromboli.contracts.streams import FENCE_SUBJECT, FENCES, LEASE_SUBJECT, LEASES, STATE, STREAMS
+from stromboli.contracts.leases import lease_subject
+from stromboli.contracts.streams import (
+    FENCE_SUBJECT,
+    FENCES,
+    JOURNAL,
+    LEASES,
+    STATE,
+    STREAMS,
+)
 from stromboli.runtime.bus.asking import FenceRound, ask, outcome_reader
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import NotPermitted, PublishRefused
@@ -63,7 +71,7 @@ async def secured(tmp_path: Path) -> AsyncIterator[NatsServer]:
 @pytest.fixture
 async def gateway(secured: NatsServer) -> AsyncIterator[Bus]:
     async with join(secured, "gateway", password=PASSWORDS["gateway"]) as member:
-        await reconcile(member.jetstream, STREAMS)
+        await reconcile(member.jetstream, (*STREAMS, JOURNAL))
         yield member
 
 
@@ -135,7 +143,7 @@ async def hold_a_lease(bus: Bus) -> None:
         holder="h",
         life_s=1,
     )
-    subject = LEASE_SUBJECT.format(service=bus.connection.service, shard="-")
+    subject = lease_subject(bus.connection.service)
     async with asyncio.timeout(5), keeper.lead() as lease:
 
         async def renewed() -> bool:
@@ -208,7 +216,7 @@ class AnsweringFences:
 
 
 async def test_the_gateway_can_do_its_work(gateway: Bus):
-    await wait_for(gateway.jetstream, STREAMS)
+    await wait_for(gateway.jetstream, (*STREAMS, JOURNAL))
     changed = msgspec.structs.replace(STATE, description="another")
     await reconcile(gateway.jetstream, [changed])
     await publish_a_pod(gateway)
@@ -329,6 +337,8 @@ async def test_nobody_writes_what_is_anothers_to_write(
     async with member(secured, service) as bus:
         with pytest.raises(PublishRefused, match="may not publish"):
             await bus.publisher.publish(subject, b"")
+        with pytest.raises(PublishRefused, match="may not publish"):
+            await bus.publisher.publish_until_acked(subject, b"", message_id="one")
 
         assert bus.connection.connected
 

@@ -5,6 +5,7 @@ import pytest
 
 from stromboli.contracts.errors import MessageTooLarge
 from stromboli.runtime.bus.errors import (
+    BusClosed,
     BusDisconnected,
     BusError,
     PublishRefused,
@@ -14,6 +15,7 @@ from stromboli.runtime.bus.errors import (
 from stromboli.runtime.bus.publisher import PubAck, publishing
 from stromboli.testkit.bus_fixtures import Bus, join
 from stromboli.testkit.nats_server import NatsServer
+from stromboli.testkit.nats_wire import nats_wire
 from stromboli.testkit.waiting import eventually
 
 pytestmark = pytest.mark.nats
@@ -203,3 +205,87 @@ async def test_every_future_ends_when_the_publisher_is_closed(bus: Bus, nats_ser
     assert all(future.done() for future in sent)
     assert all(isinstance(future.exception(), BusError) for future in sent)
     nats_server.resume()
+
+
+async def test_a_message_whose_acknowledgement_is_lost_is_repeated_and_stored_once(
+    bus: Bus, nats_server: NatsServer
+):
+    async with nats_wire(nats_server.port) as wire, join(wire) as behind:
+        wire.lose_answers()
+        publishing_it = asyncio.create_task(
+            behind.publisher.publish_until_acked("vc.intent.0.a.b.c", b"one", message_id="same")
+        )
+        await eventually(lambda: bus.messages("INTENT"), describe="the message is stored")
+        assert not publishing_it.done()
+        wire.cut()
+        ack = await ended(publishing_it, within_s=20)
+
+    assert isinstance(ack, PubAck)
+    assert (ack.seq, ack.duplicate) == (1, True)
+    assert await bus.messages("INTENT") == 1
+
+
+async def test_a_duplicate_is_acknowledged_with_the_sequence_of_the_first(bus: Bus):
+    first = await bus.publisher.publish_until_acked("vc.history.a.b", b"1", message_id="same")
+    await bus.publisher.publish("vc.history.a.b", b"2")
+    again = await bus.publisher.publish_until_acked("vc.history.a.b", b"1", message_id="same")
+
+    assert (again.seq, again.duplicate) == (first.seq, True)
+
+
+async def test_a_server_that_is_away_is_waited_for(bus: Bus, nats_server: NatsServer):
+    nats_server.kill()
+    publishing_it = asyncio.create_task(
+        bus.publisher.publish_until_acked("vc.history.a.b", b"", message_id="one")
+    )
+    await eventually(lambda: not bus.connection.connected, describe="the link is gone")
+    await nats_server.start()
+
+    assert isinstance(await ended(publishing_it, within_s=20), PubAck)
+
+
+async def test_a_stream_that_is_full_or_not_there_is_waited_for(bus: Bus):
+    publishing_it = asyncio.create_task(
+        bus.publisher.publish_until_acked("only.later", b"", message_id="one")
+    )
+    await eventually(lambda: bus.publisher.in_flight, describe="the first try")
+    await eventually(lambda: not bus.publisher.in_flight, describe="the first refusal")
+    config = {
+        "name": "LATER",
+        "subjects": ["only.later"],
+        "max_msgs": 1,
+        "discard": "new",
+    }
+    await bus.jetstream.create_stream(config)
+    assert isinstance(await ended(publishing_it, within_s=20), PubAck)
+
+    with pytest.raises(PublishUncertain, match="maximum messages"):
+        await bus.publisher.publish_until_acked("only.later", b"", message_id="two", give_up_s=0.5)
+    assert await bus.messages("LATER") == 1
+
+
+async def test_who_repeats_gives_up_when_the_time_is_over(bus: Bus, nats_server: NatsServer):
+    nats_server.kill()
+    began = time.monotonic()
+
+    with pytest.raises(PublishUncertain):
+        await bus.publisher.publish_until_acked(
+            "vc.history.a.b", b"", message_id="one", give_up_s=0.5
+        )
+    assert time.monotonic() - began < 5
+    await nats_server.start()
+
+
+async def test_what_can_never_be_stored_is_raised_at_once(bus: Bus):
+    with pytest.raises(MessageTooLarge):
+        await bus.publisher.publish_until_acked(
+            "vc.history.a.b", bytes(bus.connection.max_payload + 1), message_id="one"
+        )
+
+
+async def test_a_publisher_that_was_closed_does_not_go_on_trying(bus: Bus):
+    async with publishing(bus.connection, bus.clock) as publisher:
+        pass
+
+    with pytest.raises(BusClosed):
+        await publisher.publish_until_acked("vc.history.a.b", b"", message_id="one")

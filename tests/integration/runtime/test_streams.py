@@ -16,9 +16,10 @@ from stromboli.contracts.streams import (
     Retention,
     StreamSpec,
 )
-from stromboli.runtime.bus.errors import JetStreamError, StreamMismatch
+from stromboli.runtime.bus.errors import JetStreamError, StreamFull, StreamMismatch
 from stromboli.runtime.bus.streams import differences, reconcile, stream_config, wait_for
 from stromboli.testkit.bus_fixtures import Bus, join
+from stromboli.testkit.nats_cluster import NatsCluster
 from stromboli.testkit.nats_server import NatsServer
 from stromboli.testkit.waiting import eventually
 
@@ -156,3 +157,77 @@ async def test_all_subjects_of_a_stream_can_be_listed(bus: Bus):
     found = await bus.jetstream.subjects("STATE", "vc.state.pod.>")
 
     assert found == {f"vc.state.pod.ns.{name}" for name in ("a", "b", "c")}
+
+
+SMALL = msgspec.structs.replace(STATE, max_bytes=50_000)
+
+
+async def fill_beyond(bus: Bus, limited: StreamSpec, *, replicas: int) -> dict[str, int]:
+    """A STATE that holds more than the limit it then gets; each subject and its sequence."""
+    unlimited = msgspec.structs.replace(limited, max_bytes=0, discard_new=False)
+    await reconcile(bus.jetstream, [unlimited], replicas=replicas)
+    stored: dict[str, int] = {}
+    for number in range(60):
+        subject = f"vc.state.pod.ns.p{number}"
+        stored[subject] = (await bus.publisher.publish(subject, b"x" * 900)).seq
+    await reconcile(bus.jetstream, [limited], replicas=replicas)
+    return stored
+
+
+async def standing(bus: Bus) -> dict[str, int]:
+    subjects = await bus.jetstream.subjects(STATE.name, "vc.state.>")
+    found = {subject: await bus.jetstream.last_message(STATE.name, subject) for subject in subjects}
+    return {subject: stored.sequence for subject, stored in found.items() if stored is not None}
+
+
+async def test_a_limit_below_what_state_holds_takes_nothing_away(nats_server: NatsServer):
+    async with join(nats_server) as bus:
+        stored = await fill_beyond(bus, SMALL, replicas=1)
+        assert await standing(bus) == stored
+
+        nats_server.kill()
+        await nats_server.start()
+
+        async def is_back() -> bool:
+            return bus.connection.connected and await standing(bus) == stored
+
+        await eventually(is_back, deadline_s=10, describe="all facts after a restart")
+
+
+async def test_a_full_state_refuses_what_grows_and_what_stood_still_stands(
+    nats_server: NatsServer,
+):
+    async with join(nats_server) as bus:
+        stored = await fill_beyond(bus, SMALL, replicas=1)
+        for subject in ("vc.state.pod.ns.p1", "vc.state.pod.ns.new"):
+            with pytest.raises(StreamFull, match="maximum bytes exceeded"):
+                await bus.publisher.publish(
+                    subject, b"x" * 1000, expect_last=stored.get(subject, 0)
+                )
+        assert await standing(bus) == stored
+
+
+async def test_a_smaller_message_takes_the_place_of_a_larger_one_in_a_full_state(
+    nats_server: NatsServer,
+):
+    async with join(nats_server) as bus:
+        stored = await fill_beyond(bus, SMALL, replicas=1)
+
+        ack = await bus.publisher.publish(
+            "vc.state.pod.ns.p1", b"x" * 100, expect_last=stored["vc.state.pod.ns.p1"], ttl_s=60
+        )
+
+        assert await standing(bus) == {**stored, "vc.state.pod.ns.p1": ack.seq}
+
+
+async def test_a_full_state_in_a_cluster_refuses_even_what_is_smaller(nats_cluster: NatsCluster):
+    """Why objects that are new stop before the limit: ends must find room."""
+    async with join(nats_cluster) as bus:
+        stored = await fill_beyond(bus, SMALL, replicas=3)
+
+        with pytest.raises(StreamFull, match="maximum bytes exceeded"):
+            await bus.publisher.publish(
+                "vc.state.pod.ns.p1", b"x" * 100, expect_last=stored["vc.state.pod.ns.p1"], ttl_s=60
+            )
+
+        assert await standing(bus) == stored

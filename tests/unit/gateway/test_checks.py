@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stromboli.api import kinds
 from stromboli.contracts.intents import (
     BINDS_PER_PART,
+    CONTRACT,
     AnyIntent,
     BindGang,
     CreateObject,
@@ -32,7 +33,7 @@ OWNER = {"uid": "job-uid", "controller": True}
 
 
 def envelope(service: str = "controllers", **other: Any) -> dict[str, Any]:
-    return {"id": "i", "key": "vcjob/ns/mpi", "service": service, "not_after": 1.0, **other}
+    return {"id": "i", "key": "vcjob/ns/mpi", "service": service, **other}
 
 
 def manifest(kind: str = "pod", name: str = "mpi-0", **metadata: Any) -> bytes:
@@ -154,19 +155,26 @@ def test_an_intent_on_a_subject_that_is_not_its_own_is_refused():
 
 
 def test_an_intent_in_a_partition_that_is_not_its_keys_is_refused():
-    intent = create()
-    partition = (intent.partition + 1) % 32
-    refusal = check(intent, f"vc.intent.{partition}.controllers.create.pod")
+    refusal = check(create(), "vc.intent.1.controllers.create.pod")
 
     assert refusal is not None
     assert refusal.reason is Reason.NOT_ALLOWED
 
 
-def test_a_fence_may_come_from_any_service_in_its_own_partition():
-    fence = Fence(**envelope("scheduler"), in_partition=3)
+def test_a_fence_may_come_from_any_service_on_its_own_subject():
+    fence = Fence(**envelope("scheduler"), contract=CONTRACT)
 
-    assert check(fence, "vc.intent.3.scheduler.fence.-") is None
-    assert check(fence, "vc.intent.4.scheduler.fence.-") is not None
+    assert check(fence, "vc.intent.0.scheduler.fence.-") is None
+    assert check(fence, "vc.intent.0.controllers.fence.-") is not None
+
+
+@pytest.mark.parametrize("spoken", [CONTRACT - 1, CONTRACT + 1])
+def test_a_service_of_another_release_is_not_heard_and_learns_why(spoken: int):
+    refusal = judged(Fence(**envelope("scheduler"), contract=spoken))
+
+    assert refusal is not None
+    assert f"version {spoken}" in refusal.message
+    assert f"version {CONTRACT}" in refusal.message
 
 
 def test_the_subresource_is_part_of_what_is_allowed():

@@ -7,7 +7,7 @@ import pytest
 
 from stromboli.contracts.facts import ObjectGone, ObjectSeen
 from stromboli.gateway.difference import LAST_KNOWN, Difference, ObjectFact, Observed
-from stromboli.gateway.published import Key, Published
+from stromboli.gateway.published import Published
 
 A = ("ns", "a")
 
@@ -34,7 +34,6 @@ def story(facts: list[ObjectFact]) -> list[str]:
 class Comparing:
     """A difference, and the writer that puts its facts on STATE."""
 
-    awaited: set[str] = field(default_factory=set[str])
     sequence: int = 0
     on_their_way: list[ObjectFact] = field(default_factory=list[ObjectFact])
     published: Published = field(init=False)
@@ -42,10 +41,7 @@ class Comparing:
 
     def __post_init__(self) -> None:
         self.published = Published(lambda kind: None)
-        self.difference = Difference("pod", self.published, self._is_awaited)
-
-    def _is_awaited(self, kind: str, key: Key, resource_version: str) -> bool:
-        return resource_version in self.awaited
+        self.difference = Difference("pod", self.published)
 
     def sends(self, facts: list[ObjectFact]) -> list[str]:
         for fact in facts:
@@ -110,12 +106,6 @@ def test_a_change_of_the_version_alone_is_not_told(comparing: Comparing):
     assert comparing.difference.seen(found(version="6"), "c") == []
 
 
-def test_a_change_of_the_version_alone_is_told_when_somebody_waits_for_it(comparing: Comparing):
-    comparing.awaited = {"6"}
-
-    assert comparing.sends(comparing.difference.seen(found(version="6"), "c")) == ["seen a u1 6"]
-
-
 def test_a_changed_projection_is_told(comparing: Comparing):
     told = comparing.sends(comparing.difference.seen(found(version="6", value="w"), "c"))
 
@@ -130,8 +120,6 @@ def test_a_changed_projection_of_the_same_version_is_told(comparing: Comparing):
 
 
 def test_an_older_state_of_the_object_is_dropped(comparing: Comparing):
-    comparing.awaited = {"4"}
-
     assert comparing.difference.seen(found(version="4", value="w"), "c") == []
 
 

@@ -38,7 +38,6 @@ async def generated(*arguments: str) -> bytes | Refusal:
         id="i",
         key="vcjob/default/j",
         service="controllers",
-        not_after=1.0,
         namespace="default",
         name="j-ssh",
         recipe="ssh-key-pair",

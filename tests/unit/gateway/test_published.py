@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from stromboli.contracts import codec
-from stromboli.contracts.facts import Fact, KindSynced, ObjectGone, ObjectSeen, WatermarkMoved
+from stromboli.contracts.facts import Fact, KindSynced, ObjectGone, ObjectSeen
 from stromboli.contracts.streams import RESUME_LIMIT_S
 from stromboli.gateway.published import Published
 from stromboli.runtime.bus.reader import LogMessage, LogPosition
@@ -40,12 +40,8 @@ def gone(name: str = "a", *, uid: str = "u1", version: str = "9") -> ObjectGone:
     )
 
 
-def marker(kind: str = "pod", incarnation: str = "log") -> KindSynced:
-    return KindSynced(kind=kind, incarnation=incarnation, resource_version="5", count=1)
-
-
-def watermark(version: str = "7", incarnation: str = "log") -> WatermarkMoved:
-    return WatermarkMoved(kind="pod", incarnation=incarnation, resource_version=version)
+def marker(kind: str = "pod", incarnation: str = "log", version: str = "5") -> KindSynced:
+    return KindSynced(kind=kind, incarnation=incarnation, resource_version=version, count=1)
 
 
 @dataclass
@@ -118,7 +114,6 @@ def test_what_is_on_its_way_is_expected_but_does_not_stand_yet(memory: Memory):
     assert expected is not None
     assert standing is not None
     assert (expected.resource_version, standing.resource_version) == ("4", "3")
-    assert memory.published.is_planned("pod", A)
     assert memory.published.is_in_flight(seen().subject())
 
 
@@ -135,8 +130,9 @@ def test_the_newest_of_several_on_their_way_is_expected_until_the_last_has_arriv
     memory.published.stands(second, 2)
     memory.published.end(second)
 
-    assert not memory.published.is_planned("pod", A)
-    assert memory.published.last_sequence(first) == 2
+    expected = memory.published.expected("pod", A)
+    assert expected is not None
+    assert expected.sequence == memory.published.last_sequence(first) == 2
     assert living(memory) == []
 
 
@@ -169,13 +165,15 @@ def test_a_fact_that_was_lost_is_expected_no_more(memory: Memory):
     assert living(memory) == []
 
 
-def test_markers_and_watermarks_have_sequences_of_their_own(memory: Memory):
+def test_every_kind_has_its_own_position(memory: Memory):
     memory.reads(marker())
-    memory.reads(watermark())
-    memory.reads(marker())
+    memory.reads(marker("node", version="7"))
+    memory.reads(marker(version="6"))
 
     assert memory.published.last_sequence(marker()) == 3
-    assert memory.published.last_sequence(watermark()) == 2
+    assert memory.published.last_sequence(marker("node")) == 2
+    assert memory.published.position("pod") == marker(version="6")
+    assert memory.published.position("node") == marker("node", version="7")
 
 
 # Other writers.
@@ -199,7 +197,7 @@ def test_the_log_showing_our_own_write_before_its_acknowledgement_is_no_news(mem
     assert memory.foreign == []
 
 
-@pytest.mark.parametrize("fact", [seen(), gone(), marker(), watermark()])
+@pytest.mark.parametrize("fact", [seen(), gone(), marker()])
 def test_a_write_that_is_not_ours_asks_for_a_fresh_comparison(memory: Memory, fact: Fact):
     memory.reads(fact)
 
@@ -281,7 +279,7 @@ def test_rubbish_over_a_marker_takes_the_marker_away_and_can_be_replaced(
     memory: Memory, rubbish: bytes
 ):
     memory.reads(marker())
-    memory.reads(watermark())
+    memory.reads(marker("node"))
     memory.foreign.clear()
     memory.reads(rubbish, on="vc.state.sync.-.pod")
 
@@ -289,16 +287,6 @@ def test_rubbish_over_a_marker_takes_the_marker_away_and_can_be_replaced(
     assert memory.published.resume_from("pod") == ""
     assert memory.published.last_sequence(marker()) == 3
     assert memory.foreign == ["pod"]
-
-
-def test_rubbish_over_a_watermark_takes_the_watermark_away(memory: Memory):
-    memory.reads(marker())
-    memory.reads(watermark())
-    memory.reads(b"", on="vc.state.watermark.-.pod")
-
-    assert "pod" not in memory.published.watermarks
-    assert "pod" in memory.published.markers
-    assert memory.published.last_sequence(watermark()) == 3
 
 
 def test_older_rubbish_changes_nothing(memory: Memory):
@@ -322,35 +310,25 @@ def test_rubbish_on_a_subject_that_is_none_of_ours_is_ignored(memory: Memory, su
 # Where a watch may go on.
 
 
-def test_a_watch_goes_on_at_the_watermark_when_the_list_was_completed_on_this_log(memory: Memory):
+def test_a_watch_goes_on_at_the_position_that_was_told_on_this_log(memory: Memory):
     memory.reads(marker())
-    memory.reads(watermark("7"))
+    memory.reads(marker(version="7"))
 
     assert memory.published.resume_from("pod") == "7"
     assert memory.published.resume_from("node") == ""
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        [marker()],
-        [watermark()],
-        [marker(incarnation="older"), watermark()],
-        [marker(), watermark(incarnation="older")],
-    ],
-)
-def test_without_a_marker_and_a_watermark_of_this_log_a_list_is_needed(
-    memory: Memory, facts: list[Fact]
-):
-    for fact in facts:
-        memory.reads(fact)
+def test_without_a_position_of_this_log_a_list_is_needed(memory: Memory):
+    assert memory.published.resume_from("pod") == ""
+
+    memory.reads(marker(incarnation="older"))
 
     assert memory.published.resume_from("pod") == ""
+    assert memory.published.position("pod") is None
 
 
 def test_while_rubbish_stands_among_the_facts_a_list_is_needed(memory: Memory):
-    memory.reads(marker())
-    memory.reads(watermark())
+    memory.reads(marker(version="7"))
     memory.reads(b"\xc1")
 
     assert memory.published.resume_from("pod") == ""

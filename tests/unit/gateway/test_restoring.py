@@ -36,7 +36,6 @@ def wish(
         id="i",
         key="k",
         service="controllers",
-        not_after=1.0,
         kind="vcjob",
         namespace="n",
         name="j",

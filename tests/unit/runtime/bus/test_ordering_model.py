@@ -1,4 +1,4 @@
-"""The order of a partition against a model: deliveries, fences, gangs, and owners that change.
+"""The order of INTENT against a model: deliveries, fences, gangs, and owners that change.
 
 The server delivers in order of sequence, repeats what was not acknowledged, and gives a new
 owner everything that has not ended. The model knows what may be handed out at any moment, so
@@ -270,7 +270,7 @@ class OrderingMachine(RuleBasedStateMachine):
     @invariant()
     def everything_that_has_not_ended_is_here_once(self) -> None:
         assert len(self.queue) == len(self.unfinished)
-        here = sorted(item.sequence for item in self.queue.items)
+        here = sorted(self.queue._here)
         assert here == [item.sequence for item in self.unfinished]
 
     def teardown(self) -> None:

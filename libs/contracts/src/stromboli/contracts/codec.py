@@ -8,11 +8,12 @@ from typing import Generic, TypeVar, cast, get_args
 
 import msgspec
 
+from stromboli.contracts.epochs import NO_EPOCH, Epoch
 from stromboli.contracts.errors import Undecodable, UnknownTag
 from stromboli.contracts.facts import Fact
-from stromboli.contracts.intents import AnyIntent, IntentId, UnixTime
+from stromboli.contracts.intents import AnyIntent, IntentId, LifeS
 from stromboli.contracts.messages import Message
-from stromboli.contracts.outcomes import AnyOutcome
+from stromboli.contracts.outcomes import OutcomeMessage
 from stromboli.contracts.records import DeadLetter, HistoryRecorded
 from stromboli.contracts.subjects import CLUSTER, Plain
 
@@ -38,7 +39,8 @@ class AnyEnvelope(msgspec.Struct, kw_only=True):
     key: str
     service: Plain
     shard: Plain = CLUSTER
-    not_after: UnixTime
+    epoch: Epoch = NO_EPOCH
+    lives_s: LifeS = 15.0
 
 
 class Decoder(Generic[T]):
@@ -73,7 +75,7 @@ def _members(message_type: object) -> tuple[type[Message], ...]:
 
 facts: Decoder[Fact] = Decoder("state", Fact)  # pyright: ignore[reportArgumentType]
 intents: Decoder[AnyIntent] = Decoder("intent", AnyIntent)  # pyright: ignore[reportArgumentType]
-outcomes: Decoder[AnyOutcome] = Decoder("outcome", AnyOutcome)  # pyright: ignore[reportArgumentType]
+outcomes: Decoder[OutcomeMessage] = Decoder("outcome", OutcomeMessage)  # pyright: ignore[reportArgumentType]
 history: Decoder[HistoryRecorded] = Decoder("history", HistoryRecorded)
 dead: Decoder[DeadLetter] = Decoder("dead", DeadLetter)
 
@@ -81,7 +83,7 @@ _envelope = msgspec.msgpack.Decoder(AnyEnvelope)
 
 
 def envelope_of(data: bytes) -> AnyEnvelope:
-    """The envelope of an intent of unknown type: whom to answer, and until when to park it."""
+    """The envelope of an intent of unknown type: whom to answer."""
     try:
         return _envelope.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:

@@ -16,7 +16,6 @@ OBJECT_SUBJECT = "vc.state.{kind}.{namespace}.{name}"
 OBJECTS = SubjectTemplate(OBJECT_SUBJECT)
 
 SYNC_TOKEN = "sync"  # noqa: S105 (a subject token, not a secret)
-WATERMARK_TOKEN = "watermark"  # noqa: S105
 
 TOMBSTONE_LIFE_S = 24 * 3600
 """A reader that was away for less than half of this has missed no deletion."""
@@ -48,32 +47,28 @@ class ObjectGone(Message, frozen=True, kw_only=True, tag="object.gone.v1"):
 
 @travels_on("vc.state.sync.-.{kind}")
 class KindSynced(Message, frozen=True, kw_only=True, tag="kind.synced.v1"):
-    """A complete list of this kind is on STATE: absence now means absence."""
+    """The position of a kind: STATE is complete for it up to this resourceVersion.
+
+    Absence then means absence. It moves with the kind's facts, and a successor watches on from
+    there. What a write was answered with is in every view whose position has reached it.
+    """
 
     kind: str
     incarnation: str
     """`created` time of the STATE stream that the list was published to."""
     resource_version: str
     count: int
+    """Of objects, when it was last listed."""
 
 
-@travels_on("vc.state.watermark.-.{kind}")
-class WatermarkMoved(Message, frozen=True, kw_only=True, tag="watermark.moved.v1"):
-    """Everything up to this resourceVersion is on STATE: a successor watches from here."""
-
-    kind: str
-    incarnation: str
-    resource_version: str
-
-
-Fact: TypeAlias = ObjectSeen | ObjectGone | KindSynced | WatermarkMoved
+Fact: TypeAlias = ObjectSeen | ObjectGone | KindSynced
 
 
 def object_at(subject: str) -> tuple[str, str, str]:
     """(kind, namespace, name) of the object whose facts travel on this subject.
 
     For a message that can't be read, this is all there is to know about it. The subjects of
-    markers and watermarks read as objects of the kinds `sync` and `watermark`.
+    positions read as objects of the kind `sync`.
     """
     place = OBJECTS.parse(subject)
     namespace = "" if place["namespace"] == CLUSTER else place["namespace"]

@@ -1,4 +1,4 @@
-"""INTENT: what a service wants done in Kubernetes. Questions with a deadline, not commands.
+"""INTENT: what a service wants done in Kubernetes. Questions with a life, not commands.
 
 An intent is safe to deliver twice: a bind carries the pod's uid, a delete a uid precondition,
 a create a fixed name and its owner's uid, a patch the uid in its body. Its id hashes what is
@@ -19,14 +19,17 @@ from stromboli.contracts.subjects import CLUSTER, Plain
 INTENT_SUBJECT = "vc.intent.{partition}.{service}.{verb}.{kind}"
 """The service is part of the subject, so that the NATS server enforces who is speaking."""
 
+CONTRACT = 2
+"""Which version of the conversation over INTENT and OUTCOME this release speaks."""
+
 BINDS_PER_PART = 500
 """A gang of 8,000 binds is close to the bus limit of 1 MiB; parts keep far below it."""
 
 
 IntentId = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,200}\Z")]
 """It travels in a header and names the answer: never empty, no spaces, no line breaks."""
-UnixTime = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
-"""Seconds. Not a number would never be over, and neither would milliseconds by mistake."""
+LifeS = Annotated[float, msgspec.Meta(gt=0, le=300)]
+"""Seconds. An intent that never ends would hold up everything behind it."""
 
 
 class PatchType(StrEnum):
@@ -48,8 +51,7 @@ class Verb(StrEnum):
 class Envelope(Message, frozen=True, kw_only=True):
     """What every intent says about itself, whatever it wants.
 
-    Decoding only this much of an intent of unknown type is how the gateway knows how long
-    to park it and whom to answer.
+    Decoding only this much of an intent of unknown type is how the gateway knows whom to answer.
     """
 
     verb: ClassVar[Verb]
@@ -60,8 +62,8 @@ class Envelope(Message, frozen=True, kw_only=True):
     service: Plain
     shard: Plain = CLUSTER
     epoch: Epoch = NO_EPOCH
-    not_after: UnixTime
-    """Unix time after which the answer is Refused: the sender has decided again by then."""
+    lives_s: LifeS = 15.0
+    """For how long the gateway works on it, on its own clock, from when it begins."""
     sent_at: float = 0.0
 
     @property
@@ -78,7 +80,7 @@ class Intent(Envelope, frozen=True, kw_only=True):
 
 
 @travels_on(INTENT_SUBJECT)
-class CreateObject(Intent, frozen=True, kw_only=True, tag="create.v1"):
+class CreateObject(Intent, frozen=True, kw_only=True, tag="create.v2"):
     """Create this object; one of the same name with the same owner counts as created."""
 
     verb: ClassVar[Verb] = Verb.CREATE
@@ -90,7 +92,7 @@ class CreateObject(Intent, frozen=True, kw_only=True, tag="create.v1"):
 
 
 @travels_on(INTENT_SUBJECT)
-class PatchObject(Intent, frozen=True, kw_only=True, tag="patch.v1"):
+class PatchObject(Intent, frozen=True, kw_only=True, tag="patch.v2"):
     """Patch fields that the sender owns, on the object with this uid and no other."""
 
     verb: ClassVar[Verb] = Verb.PATCH
@@ -103,7 +105,7 @@ class PatchObject(Intent, frozen=True, kw_only=True, tag="patch.v1"):
 
 
 @travels_on(INTENT_SUBJECT)
-class DeleteObject(Intent, frozen=True, kw_only=True, tag="delete.v1"):
+class DeleteObject(Intent, frozen=True, kw_only=True, tag="delete.v2"):
     """Delete the object with this uid; one that is gone already counts as deleted."""
 
     verb: ClassVar[Verb] = Verb.DELETE
@@ -114,7 +116,7 @@ class DeleteObject(Intent, frozen=True, kw_only=True, tag="delete.v1"):
 
 
 @travels_on(INTENT_SUBJECT)
-class EvictPod(Intent, frozen=True, kw_only=True, tag="evict.v1"):
+class EvictPod(Intent, frozen=True, kw_only=True, tag="evict.v2"):
     """Evict the pod with this uid, within its disruption budget."""
 
     verb: ClassVar[Verb] = Verb.EVICT
@@ -125,7 +127,7 @@ class EvictPod(Intent, frozen=True, kw_only=True, tag="evict.v1"):
 
 
 @travels_on(INTENT_SUBJECT)
-class GenerateSecret(Intent, frozen=True, kw_only=True, tag="generate.v1"):
+class GenerateSecret(Intent, frozen=True, kw_only=True, tag="generate.v2"):
     """Make a Secret whose contents nobody but the gateway may know.
 
     One of the same name with the same owner counts as made. What the owner gives itself
@@ -151,7 +153,7 @@ class PodBinding(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 @travels_on(INTENT_SUBJECT)
-class BindGang(Intent, frozen=True, kw_only=True, tag="bind.v1"):
+class BindGang(Intent, frozen=True, kw_only=True, tag="bind.v2"):
     """Bind the pods of a gang: checked together, applied in parts, reported per pod.
 
     `name` is the PodGroup. All parts carry the same `attempt`; nothing is bound before the
@@ -168,20 +170,14 @@ class BindGang(Intent, frozen=True, kw_only=True, tag="bind.v1"):
 
 
 @travels_on(INTENT_SUBJECT)
-class Fence(Envelope, frozen=True, kw_only=True, tag="fence.v1"):
-    """A new leader asks: is everything of my predecessor in this partition settled?
-
-    Fences go to every partition, so the partition is a field here and not the key's hash.
-    """
+class Fence(Envelope, frozen=True, kw_only=True, tag="fence.v2"):
+    """A new leader asks: has everything ended that this service and shard asked for before?"""
 
     verb: ClassVar[Verb] = Verb.FENCE
     kind: ClassVar[str] = CLUSTER
 
-    in_partition: int
-
-    @property
-    def partition(self) -> int:
-        return self.in_partition
+    contract: int
+    """Which version of the conversation the sender speaks; the gateway refuses another."""
 
 
 AnyIntent: TypeAlias = (

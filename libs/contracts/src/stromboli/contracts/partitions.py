@@ -1,4 +1,4 @@
-"""Intents of one job keep their order because they share a partition.
+"""Intents of one job keep their order because they share a key.
 
 The key of an intent is its root owner, never the object it touches: the pods, the PodGroup
 and the ConfigMap of a job all travel with the job.
@@ -6,8 +6,8 @@ and the ConfigMap of a job all travel with the job.
 
 import zlib
 
-PARTITIONS = 32
-"""Fixed for the life of a deployment: changing it would reorder what is in flight."""
+PARTITIONS = 1
+"""One consumer hands out all intents. The token stays in the subjects: there can be more later."""
 
 
 def job_key(kind: str, namespace: str, name: str) -> str:

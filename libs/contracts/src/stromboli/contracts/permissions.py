@@ -11,14 +11,12 @@ from collections.abc import Iterable
 import msgspec
 
 from stromboli.contracts.intents import Verb
+from stromboli.contracts.leases import LEASE_SUBJECT
 from stromboli.contracts.streams import (
     DEAD,
-    FENCE_SUBJECT,
-    FENCES,
     HISTORY,
     INTENT,
     JOURNAL,
-    LEASE_SUBJECT,
     LEASES,
     OUTCOME,
     STATE,
@@ -94,6 +92,9 @@ ROWS: tuple[Row, ...] = (
     _owns(SCHEDULER, "pod", "status.conditions", "status.nominatedNodeName", subresource="status"),
     _owns(SCHEDULER, "queue", "status.allocated", "status.reservation", subresource="status"),
 )
+
+DECIDING = tuple(sorted({row.service for row in ROWS}))
+"""The services that ask for things, and hear the answers."""
 
 _BY_KEY = {(row.service, row.verb, row.kind, row.subresource): row for row in ROWS}
 
@@ -172,13 +173,11 @@ def _deciding(service: str) -> BusRights:
 
 
 def _applying() -> Iterable[str]:
-    """To own the partitions of INTENT: take over, acknowledge, remember fences."""
+    """To own INTENT: take over, acknowledge, and read the leases of those who ask."""
     yield from _reading(INTENT)
     yield f"$JS.API.CONSUMER.NAMES.{INTENT.name}"
     yield f"$JS.API.CONSUMER.DELETE.{INTENT.name}.*"
     yield f"$JS.ACK.{INTENT.name}.>"
-    yield FENCE_SUBJECT.format(partition="*", service="*", shard=">")
-    yield from _looking_up(FENCES)
 
 
 BUS: dict[str, BusRights] = {
@@ -194,9 +193,10 @@ BUS: dict[str, BusRights] = {
             *_reading(STATE),
             *_reading(OUTCOME),
             *_looking_up(STATE),
-            *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in STREAMS),
-            *(f"$JS.API.STREAM.UPDATE.{spec.name}" for spec in STREAMS),
-            *_knowing(*STREAMS),
+            *_looking_up(OUTCOME),
+            *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in (*STREAMS, JOURNAL)),
+            *(f"$JS.API.STREAM.UPDATE.{spec.name}" for spec in (*STREAMS, JOURNAL)),
+            *_knowing(*STREAMS, JOURNAL),
         ),
         subscribe=(f"{inbox_prefix(GATEWAY)}.>",),
     ),

@@ -8,7 +8,7 @@ whatever happens.
 When leadership changes hands the shell makes a new core and does the same again, so a core's
 memory is a cache of facts and never more than that.
 
-Intents in an instruction list carry no epoch, deadline or service yet: the shell fills these in.
+Intents in an instruction list carry no epoch, life or service yet: the shell fills these in.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from stromboli.contracts.intents import AnyIntent, Envelope
-from stromboli.contracts.outcomes import AnyOutcome
+from stromboli.contracts.intents import AnyIntent
+from stromboli.contracts.outcomes import AnyOutcome, AssumedPod
 from stromboli.contracts.records import HistoryRecorded
 
 
@@ -40,17 +40,14 @@ class FactChanged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Ready(msgspec.Struct, frozen=True):
     """Every kind is synced, predecessors are fenced off, the view has their last writes."""
 
+    assumed: tuple[AssumedPod, ...] = ()
+    """Pods that predecessors asked to bind, and nobody knows whether they were or will be."""
+
 
 class OutcomeHeard(msgspec.Struct, frozen=True):
-    """The gateway answered one of our intents."""
+    """The gateway answered one of our intents, and all facts that came of it were told before."""
 
     outcome: AnyOutcome
-
-
-class Unanswered(msgspec.Struct, frozen=True):
-    """An intent had neither an outcome nor the fact it wanted in time: decide again."""
-
-    intent: Envelope
 
 
 class WokeUp(msgspec.Struct, frozen=True):
@@ -78,9 +75,7 @@ class ProbeAnswered(msgspec.Struct, frozen=True, kw_only=True):
     """What was answered, or why nothing was, in words for people."""
 
 
-Stimulus: TypeAlias = (
-    FactChanged | Ready | OutcomeHeard | Unanswered | WokeUp | SafetyPass | ProbeAnswered
-)
+Stimulus: TypeAlias = FactChanged | Ready | OutcomeHeard | WokeUp | SafetyPass | ProbeAnswered
 
 
 class WakeAt(msgspec.Struct, frozen=True):

@@ -9,7 +9,6 @@ from enum import StrEnum
 import msgspec
 
 from stromboli.contracts.facts import TOMBSTONE_LIFE_S
-from stromboli.contracts.partitions import PARTITIONS
 
 _MIB = 1024 * 1024
 _HOUR_S = 3600
@@ -48,6 +47,9 @@ STATE = StreamSpec(
     description="The newest fact about every object; tombstones for a day",
     subjects=(f"{STATE_SUBJECT}>",),
     max_msgs_per_subject=1,
+    max_bytes=2048 * _MIB,
+    # Dropping the oldest would take objects that live out of every view.
+    discard_new=True,
     message_ttl=True,
 )
 JOURNAL = StreamSpec(
@@ -63,7 +65,7 @@ INTENT = StreamSpec(
     subjects=("vc.intent.>",),
     retention=Retention.WORK_QUEUE,
     max_age_s=_DAY_S,
-    max_bytes=1024 * _MIB,
+    max_bytes=256 * _MIB,
     # A full queue refuses new intents: losing old ones in silence would break their order.
     discard_new=True,
 )
@@ -79,7 +81,7 @@ HISTORY = StreamSpec(
     description="What was decided and why, per job",
     subjects=("vc.history.>",),
     max_age_s=7 * _DAY_S,
-    max_bytes=1024 * _MIB,
+    max_bytes=512 * _MIB,
 )
 DEAD = StreamSpec(
     name="DEAD",
@@ -98,39 +100,21 @@ LEASES = StreamSpec(
     message_ttl=True,
     delete_marker_ttl_s=60,
 )
-FENCES = StreamSpec(
-    name="KV_FENCES",
-    description="The lowest epoch each partition still listens to, per service and shard",
-    subjects=("$KV.FENCES.>",),
-    max_msgs_per_subject=1,
-)
-
-STREAMS = (STATE, JOURNAL, INTENT, OUTCOME, HISTORY, DEAD, LEASES, FENCES)
-
-LEASE_SUBJECT = "$KV.LEASES.{service}.{shard}"
-FENCE_SUBJECT = "$KV.FENCES.{partition}.{service}.{shard}"
-FENCE_PROOF = "$KV.FENCES.proof.gateway.-"
-"""Where a read of a fence is confirmed by a write; nobody reads it."""
+STREAMS = (STATE, INTENT, OUTCOME, HISTORY, DEAD, LEASES)
+"""The streams of every installation. JOURNAL is there only where the gateway is told to keep it."""
 
 RESUME_LIMIT_S = TOMBSTONE_LIFE_S / 2
 """A view that was away for longer replays from zero: tombstones may have gone meanwhile."""
 
 
-class PartitionConsumer(msgspec.Struct, frozen=True):
-    """The consumer of one intent partition; made anew by each owner, so that order returns."""
+class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer with acknowledgements; made anew by each owner, so that order returns."""
 
-    partition: int
-
-    ack_wait_s: float = 30.0
-    max_ack_pending: int = 1000
-
-    @property
-    def filter_subject(self) -> str:
-        return f"vc.intent.{self.partition}.>"
-
-    @property
-    def name_prefix(self) -> str:
-        return f"partition-{self.partition}-"
+    name_prefix: str
+    filter_subject: str
+    ack_wait_s: float = 60.0
+    max_ack_pending: int = 1024
 
 
-PARTITION_CONSUMERS = tuple(PartitionConsumer(partition) for partition in range(PARTITIONS))
+INTENT_CONSUMER = ConsumerSpec(name_prefix="intents-", filter_subject="vc.intent.>")
+"""All intents, also those of partitions that a former release used."""

@@ -104,12 +104,15 @@ class Transport:
             max_bytes=max_bytes,
         )
         if answer.code >= 300:
-            raise error_from_answer(
+            error = error_from_answer(
                 f"{method} {path}",
                 code=answer.code,
                 body=answer.body,
                 retry_after=answer.headers.get("Retry-After"),
             )
+            if method == "GET":
+                error.maybe_applied = False  # a question has no effect, however it was answered
+            raise error
         return answer
 
     async def exchange(

@@ -19,6 +19,7 @@ from stromboli.runtime.clock import Clock, SystemClock
 from stromboli.runtime.redaction import Secret
 from stromboli.testkit.nats_cluster import NatsCluster
 from stromboli.testkit.nats_server import NatsServer
+from stromboli.testkit.nats_wire import NatsWire
 
 __all__ = ["Bus", "bus", "join"]
 
@@ -39,7 +40,7 @@ class Bus:
 
 @contextlib.asynccontextmanager
 async def join(
-    server: NatsServer | NatsCluster,
+    server: NatsServer | NatsCluster | NatsWire,
     service: str = "gateway",
     *,
     password: str = "",

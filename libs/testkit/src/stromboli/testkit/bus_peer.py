@@ -96,7 +96,7 @@ class BusPeer:
             publishing(self.connection, self.clock)
         )
         self.jetstream = JetStream(self.connection)
-        await wait_for(self.jetstream, STREAMS[:4])
+        await wait_for(self.jetstream, STREAMS[:3])
         state = LogReader(
             self.connection,
             self.clock,

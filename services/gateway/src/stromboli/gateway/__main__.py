@@ -6,7 +6,7 @@ import socket
 import sys
 import uuid
 
-from stromboli.contracts.streams import OUTCOME, STATE
+from stromboli.contracts.streams import OUTCOME
 from stromboli.gateway.config import GatewaySettings
 from stromboli.gateway.leading import Gateway
 from stromboli.kube.client import KubeClient
@@ -44,7 +44,8 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
     clock = SystemClock()
     telemetry = Telemetry.start(SERVICE)
     health = Health(watchdog=life.watchdog)
-    holder = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+    unique = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+    holder = settings.instance or unique
     async with (
         HealthServer(health, settings.health, metrics=telemetry.render),
         connect(settings.bus, SERVICE) as connection,
@@ -58,7 +59,7 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
             kube,
             clock,
             holder,
-            random.Random(holder),  # noqa: S311 (spreads retries, guards nothing)
+            random.Random(unique),  # noqa: S311 (spreads retries, guards nothing)
         )
 
         def readiness() -> Ok | NotReady:
@@ -67,17 +68,19 @@ async def serve(settings: GatewaySettings, life: Lifetime) -> None:
             return Ok(role) if reason is None else NotReady(reason)
 
         health.check("gateway", readiness)
-        state = LogReader(
-            connection, clock, stream=STATE.name, filters=["vc.state.>"], listener=gateway.published
-        )
         outcomes = LogReader(
-            connection, clock, stream=OUTCOME.name, filters=["vc.outcome.>"], listener=gateway.ended
+            connection,
+            clock,
+            stream=OUTCOME.name,
+            filters=["vc.outcome.>"],
+            listener=gateway.answered,
         )
         life.spawn("streams", gateway.keep_streams(), until=Step.CLOSE)
-        life.spawn("state", state.run(), until=Step.CLOSE)
+        life.spawn("state", gateway.read_state(), until=Step.CLOSE)
         life.spawn("outcomes", outcomes.run(), until=Step.CLOSE)
         life.spawn("rubbish", gateway.put_rubbish_aside(), until=Step.CLOSE)
-        life.spawn("journal", gateway.journal.run(), until=Step.CLOSE)
+        if gateway.journal is not None:
+            life.spawn("journal", gateway.journal.run(), until=Step.CLOSE)
         life.spawn("turns", gateway.take_turns(), until=Step.STOP_INTAKE)
         await life.serve()
     await telemetry.shutdown()

@@ -6,7 +6,7 @@ when the gateway was killed between applying it and saying so.
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
@@ -22,16 +22,24 @@ from stromboli.contracts.intents import (
     PatchType,
 )
 from stromboli.contracts.outcomes import Reason
-from stromboli.gateway.attempts import refusal_of, until_final
+from stromboli.gateway.attempts import Expired, until_final, verdict_of
 from stromboli.gateway.deadlines import Permit
 from stromboli.gateway.generating import not_generated, secret_manifest
 from stromboli.gateway.json_patches import Operation, holds
 from stromboli.gateway.published import Key
-from stromboli.gateway.refusals import Refusal
+from stromboli.gateway.refusals import Refusal, Unclear
 from stromboli.gateway.restoring import needs_restoring, restored, sources_of
 from stromboli.kube import wire
 from stromboli.kube.client import KubeClient
-from stromboli.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from stromboli.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Invalid,
+    KubeError,
+    NotFound,
+)
+from stromboli.runtime.clock import Clock
 
 _PATCH_TYPES = {
     PatchType.JSON: wire.PatchType.JSON,
@@ -56,12 +64,19 @@ class _Controller(msgspec.Struct):
 class _Meta(msgspec.Struct, rename="camel"):
     uid: str = ""
     resource_version: str = ""
+    deletion_timestamp: str | None = None
     owner_references: list[_Controller] | None = None
 
 
 class _Existing(msgspec.Struct):
     metadata: _Meta
 
+
+Result = Done | Refusal | Unclear
+"""How an intent ended."""
+
+_LOOK_S = 3.0
+"""So long we ask what became of a request that nobody answered."""
 
 _existing = msgspec.json.Decoder(_Existing)
 
@@ -74,11 +89,47 @@ class Applier:
 
     kube: KubeClient
     rng: random.Random
+    clock: Clock
     version_of: Callable[[str, Key, str], str]
     """The version that our own watch has shown of the object of this kind, key and uid."""
 
-    async def apply(self, intent: SingleIntent, permit: Permit) -> Done | Refusal:
+    async def apply(self, intent: SingleIntent, permit: Permit) -> Result:
         kind = kinds.by_token(intent.kind)
+        try:
+            return await self._try(kind, intent, permit)
+        except Expired as late:
+            if not late.maybe_applied:
+                return Refusal(Reason.EXPIRED, str(late))
+            return await self._what_became(kind, intent, permit) or Unclear(str(late))
+
+    async def _what_became(
+        self, kind: Kind[Any], intent: SingleIntent, permit: Permit
+    ) -> Done | None:
+        """One more look: is it done? If not, it may yet be, and nobody can tell."""
+        until = self.clock.monotonic() + _LOOK_S
+        try:
+            raw = await self._fetch_raw(
+                kind, intent.namespace, intent.name, replace(permit, until=until)
+            )
+        except (Expired, KubeError):
+            return None
+        found = None if raw is None else _existing.decode(raw).metadata
+        match intent:
+            case CreateObject() | GenerateSecret():
+                is_done = found is not None and _is_owned(found, intent)
+            case PatchObject():
+                is_ours = found is not None and found.uid == intent.uid
+                is_done = is_ours and raw is not None and _is_done(intent, raw)
+            case DeleteObject() | EvictPod():
+                is_gone = found is None or found.uid != intent.uid
+                is_done = is_gone or found is None or found.deletion_timestamp is not None
+                if is_gone:
+                    return Done(uid=intent.uid, resource_version="", already=True)
+        if not is_done or found is None:
+            return None
+        return Done(uid=found.uid, resource_version=found.resource_version, already=True)
+
+    async def _try(self, kind: Kind[Any], intent: SingleIntent, permit: Permit) -> Result:
         match intent:
             case CreateObject() if needs_restoring(intent):
                 return await self._create_restored(kind, intent, permit)
@@ -93,9 +144,7 @@ class Applier:
             case EvictPod():
                 return await self._evict(kind, intent, permit)
 
-    async def _generate(
-        self, kind: Kind[Any], intent: GenerateSecret, permit: Permit
-    ) -> Done | Refusal:
+    async def _generate(self, kind: Kind[Any], intent: GenerateSecret, permit: Permit) -> Result:
         refusal = not_generated(intent)
         if refusal is not None:
             return refusal
@@ -121,7 +170,7 @@ class Applier:
 
     async def _create_restored(
         self, kind: Kind[Any], intent: CreateObject, permit: Permit
-    ) -> Done | Refusal:
+    ) -> Result:
         """Create a job with the secrets of the template that it is made from."""
         sources: list[bytes | msgspec.Raw] = []
         for source, name, uid in sources_of(intent):
@@ -145,7 +194,7 @@ class Applier:
         intent: CreateObject | GenerateSecret,
         manifest: bytes,
         permit: Permit,
-    ) -> Done | Refusal:
+    ) -> Result:
         try:
             written = await until_final(
                 lambda limit_s: self.kube.create(
@@ -161,18 +210,18 @@ class Applier:
         except AlreadyExists:
             return await self._exists_already(kind, intent, permit)
         except ApiError as error:
-            return refusal_of(error)
+            return verdict_of(error)
         return Done(uid=written.uid, resource_version=written.resource_version)
 
     async def _exists_already(
         self, kind: Kind[Any], intent: CreateObject | GenerateSecret, permit: Permit
-    ) -> Done | Refusal:
+    ) -> Result:
         """One of this name is there: ours from an earlier attempt, or somebody else's?"""
         found = await self._fetch(kind, intent.namespace, intent.name, permit)
         if found is None:
             return Refusal(Reason.STALE, f"{intent.kind} {intent.name} existed and is gone again")
-        owners = [o.uid for o in found.owner_references or [] if o.controller]
-        if intent.owner_uid and owners != [intent.owner_uid]:
+        if not _is_owned(found, intent):
+            owners = _controllers_of(found)
             return Refusal(
                 Reason.STALE,
                 f"{intent.kind} {intent.namespace}/{intent.name} exists and belongs to "
@@ -180,7 +229,7 @@ class Applier:
             )
         return Done(uid=found.uid, resource_version=found.resource_version, already=True)
 
-    async def _patch(self, kind: Kind[Any], intent: PatchObject, permit: Permit) -> Done | Refusal:
+    async def _patch(self, kind: Kind[Any], intent: PatchObject, permit: Permit) -> Result:
         version = ""
         if _ignores_uid(kind, intent):
             version = self.version_of(kind.token, (intent.namespace, intent.name), intent.uid)
@@ -221,14 +270,12 @@ class Applier:
                     return Done(
                         uid=found.uid, resource_version=found.resource_version, already=True
                     )
-                return refusal_of(error)
+                return verdict_of(error)
             except ApiError as error:
-                return refusal_of(error)
+                return verdict_of(error)
             return Done(uid=written.uid, resource_version=written.resource_version)
 
-    async def _delete(
-        self, kind: Kind[Any], intent: DeleteObject, permit: Permit
-    ) -> Done | Refusal:
+    async def _delete(self, kind: Kind[Any], intent: DeleteObject, permit: Permit) -> Result:
         try:
             deleted = await until_final(
                 lambda limit_s: self.kube.delete(
@@ -248,11 +295,11 @@ class Applier:
         except Conflict as conflict:
             return await self._gone_before(kind, intent, conflict, permit)
         except ApiError as error:
-            return refusal_of(error)
+            return verdict_of(error)
         version = "" if deleted.is_gone else deleted.resource_version
         return Done(uid=intent.uid, resource_version=version)
 
-    async def _evict(self, kind: Kind[Any], intent: EvictPod, permit: Permit) -> Done | Refusal:
+    async def _evict(self, kind: Kind[Any], intent: EvictPod, permit: Permit) -> Result:
         try:
             await until_final(
                 lambda limit_s: self.kube.evict(
@@ -270,19 +317,16 @@ class Applier:
         except Conflict as conflict:
             return await self._gone_before(kind, intent, conflict, permit)
         except ApiError as error:
-            return refusal_of(error)
-        found = await self._fetch(kind, intent.namespace, intent.name, permit)
-        still_there = found is not None and found.uid == intent.uid
-        version = found.resource_version if found is not None and still_there else ""
-        return Done(uid=intent.uid, resource_version=version)
+            return verdict_of(error)
+        return Done(uid=intent.uid, resource_version="")
 
     async def _gone_before(
         self, kind: Kind[Any], intent: DeleteObject | EvictPod, conflict: Conflict, permit: Permit
-    ) -> Done | Refusal:
+    ) -> Result:
         """Another uid under this name means that the one we meant is gone."""
         found = await self._fetch(kind, intent.namespace, intent.name, permit)
         if found is not None and found.uid == intent.uid:
-            return refusal_of(conflict)
+            return verdict_of(conflict)
         return Done(uid=intent.uid, resource_version="", already=True)
 
     async def _fetch(
@@ -299,6 +343,15 @@ class Applier:
             permit,
             self.rng,
         )
+
+
+def _controllers_of(found: _Meta) -> list[str]:
+    return [owner.uid for owner in found.owner_references or [] if owner.controller]
+
+
+def _is_owned(found: _Meta, intent: CreateObject | GenerateSecret) -> bool:
+    """Has it the owner that the intent names, if it names one?"""
+    return not intent.owner_uid or _controllers_of(found) == [intent.owner_uid]
 
 
 def _ignores_uid(kind: Kind[Any], intent: PatchObject) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from stromboli.contracts.outcomes import Reason
 from stromboli.gateway.deadlines import Permit
-from stromboli.gateway.refusals import Refusal
+from stromboli.gateway.refusals import Refusal, Unclear
 from stromboli.kube.backoff import Backoff
 from stromboli.kube.errors import (
     ApiError,
@@ -50,11 +50,18 @@ REASONS: dict[type[ApiError], Reason] = {
 
 
 class Expired(Exception):
-    """The intent's time ran out before the API server gave a final answer."""
+    """The intent's life ran out before the API server gave a final answer."""
 
-    def __init__(self, last: KubeError | None) -> None:
-        detail = "it was late already" if last is None else f"the last answer was: {last}"
+    def __init__(self, last: KubeError | None, *, maybe_applied: bool) -> None:
+        detail = "there was no time for a try" if last is None else f"the last answer was: {last}"
         super().__init__(f"not applied in time: {detail}")
+        self.maybe_applied = maybe_applied
+        """Whether it may have been done nevertheless, or may still be."""
+
+
+def verdict_of(error: KubeError) -> Refusal | Unclear:
+    """The API server's no, unless an earlier try may have been executed all the same."""
+    return Unclear(str(error)[:_WORDS]) if error.maybe_applied else refusal_of(error)
 
 
 def refusal_of(error: KubeError) -> Refusal:
@@ -69,9 +76,13 @@ def refusal_of(error: KubeError) -> Refusal:
 async def until_final(
     call: Callable[[float], Awaitable[T]], permit: Permit, rng: random.Random
 ) -> T:
-    """Call with a time limit until it succeeds; raises what is final, or Expired."""
+    """Call with a time limit until it succeeds; raises what is final, or Expired.
+
+    Either says in `maybe_applied` whether this or an earlier try may have its effect yet.
+    """
     backoff = Backoff(first_s=_FIRST_PAUSE_S, max_s=_MAX_PAUSE_S, rng=rng)
     last: KubeError | None = None
+    maybe_applied = permit.may_have_begun
     while not permit.expired:
         permit.check_leading()
         try:
@@ -79,6 +90,7 @@ async def until_final(
             with last_look(permit.check_leading):
                 return await call(max(0.1, min(_CALL_S, permit.remaining_s)))
         except KubeError as error:
+            maybe_applied = error.maybe_applied = maybe_applied or error.maybe_applied
             if not error.retryable:
                 raise
             last = error
@@ -87,4 +99,4 @@ async def until_final(
             pause_s = backoff.next_delay_s(at_least_s=asked_s)
             log.debug("intent.retrying", problem=str(error), pause_s=round(pause_s, 3))
             await asyncio.sleep(max(0.0, min(pause_s, permit.remaining_s)))
-    raise Expired(last)
+    raise Expired(last, maybe_applied=maybe_applied)

@@ -16,6 +16,7 @@ from stromboli.api import kinds
 from stromboli.api.errors import UnknownKind
 from stromboli.contracts.intents import (
     BINDS_PER_PART,
+    CONTRACT,
     AnyIntent,
     BindGang,
     CreateObject,
@@ -72,7 +73,7 @@ def check(intent: AnyIntent, arrived_on: str) -> Refusal | None:
         said = intent.subject()
         return Refusal(Reason.NOT_ALLOWED, f"it came on {arrived_on} but says it belongs to {said}")
     if isinstance(intent, Fence):
-        return None
+        return _check_contract(intent)
     if not intent.key:
         return _bad("it has no key, and without one it has no order")
     subresource = intent.subresource if isinstance(intent, PatchObject) else ""
@@ -81,6 +82,16 @@ def check(intent: AnyIntent, arrived_on: str) -> Refusal | None:
         what = f"{intent.verb} {intent.kind}{'/' + subresource if subresource else ''}"
         return Refusal(Reason.NOT_ALLOWED, f"{intent.service} may not {what}")
     return _check_place(intent) or _check_contents(intent, row)
+
+
+def _check_contract(fence: Fence) -> Refusal | None:
+    if fence.contract == CONTRACT:
+        return None
+    return Refusal(
+        Reason.NOT_ALLOWED,
+        f"{fence.service} speaks version {fence.contract} of the contract, and this gateway "
+        f"version {CONTRACT}: both have to be of one release, the gateway first",
+    )
 
 
 def _check_place(intent: Intent) -> Refusal | None:

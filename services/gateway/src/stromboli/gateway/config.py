@@ -10,7 +10,7 @@ from stromboli.kube.settings import AccessSettings
 from stromboli.runtime.bus.connection import BusSettings
 from stromboli.runtime.health import HealthSettings
 from stromboli.runtime.logs import LogSettings
-from stromboli.runtime.units import Duration
+from stromboli.runtime.units import Duration, Size
 
 
 class KubeSettings(AccessSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,17 +96,33 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     webhooks: WebhookSettings = WebhookSettings()
     health: HealthSettings = HealthSettings(port=8081)
     log: LogSettings = LogSettings()
+    instance: Annotated[
+        str,
+        msgspec.Meta(
+            description="a name that the supervisor gives to one process at a time, such as the "
+            "pod's name: after a restart it leads at once; empty for a new name each time"
+        ),
+    ] = ""
     lease_life: Annotated[
         Duration,
         msgspec.Meta(description="how long a silent leader still counts; at least 1s"),
-    ] = Duration(4)
-    watermark_every: Annotated[
-        Duration,
-        msgspec.Meta(description="how often it is noted how far STATE is, for a take-over"),
-    ] = Duration(5)
+    ] = Duration(3)
     stream_replicas: Annotated[
         int, msgspec.Meta(description="copies of every stream in a NATS cluster", ge=1, le=5)
     ] = 1
+    state_max_bytes: Annotated[
+        Size,
+        msgspec.Meta(
+            description="size limit of STATE, 0 for none; a pod or a node takes about 2.3 KiB, so "
+            "2 GiB are 900,000 of them",
+        ),
+    ] = Size(2 * 1024**3)
+    journal: Annotated[
+        bool,
+        msgspec.Meta(
+            description="record every fact in the stream JOURNAL, for a day: for `stromboli replay`"
+        ),
+    ] = False
     scheduler_configmap: Annotated[
         str,
         msgspec.Meta(

@@ -1,4 +1,4 @@
-"""How long an intent may still be tried, and by whom: its own deadline, and our lease."""
+"""How long an intent may still be tried, and by whom: its own life, and our lease."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,24 +14,20 @@ class NoLongerLeading(BusError):
         super().__init__("no longer leading: left for the next leader")
 
 
-class PartitionLost(BusError):
-    """The partition is taken over anew: what was only waiting comes again, in its place."""
-
-    def __init__(self) -> None:
-        super().__init__("the partition is taken over anew: the intent comes again")
-
-
 @dataclass(slots=True, frozen=True)
 class Permit:
     """Asked before every effect."""
 
     clock: Clock
-    not_after: float
+    until: float
+    """On this process's monotonic clock: it has nothing to do with anybody else's."""
     is_leading: Callable[[], bool]
+    may_have_begun: bool = False
+    """Whether a dead gateway may have sent a request for it, whose effect is still to come."""
 
     @property
     def remaining_s(self) -> float:
-        return self.not_after - self.clock.now().timestamp()
+        return self.until - self.clock.monotonic()
 
     @property
     def expired(self) -> bool:

@@ -1,9 +1,8 @@
 """Which facts a watch event or a list makes: only what differs from what stands on STATE.
 
 Pure. The rules: an event older than what stands is dropped; a projection that did not change
-is not published, unless somebody waits to see this very resourceVersion; a changed uid under
-one name is the end of one object and the beginning of another; what a complete list does not
-contain is gone.
+is not published; a changed uid under one name is the end of one object and the beginning of
+another; what a complete list does not contain is gone.
 
 A version on STATE is a claim, what a list shows is knowledge. After a complete list nothing
 of its kind, living or gone, stands beyond the list's own version: a later object of that name
@@ -12,7 +11,6 @@ the API server had confirmed when it began. Only what was written while it was u
 gateway that overlaps with us, may know more: then the next list decides.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -36,8 +34,6 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ObjectFact = ObjectSeen | ObjectGone
-IsAwaited = Callable[[str, Key, str], bool]
-"""(kind, key, resourceVersion): does somebody wait to see this version in the views?"""
 
 
 @dataclass(slots=True)
@@ -46,7 +42,6 @@ class Difference:
 
     kind: str
     published: Published
-    is_awaited: IsAwaited
     _listed: set[Key] | None = None
     _doubtful: dict[Key, Observed] = field(default_factory=dict[Key, Observed])
     _began_at: int = 0
@@ -74,8 +69,7 @@ class Difference:
         if standing.uid != found.uid:
             end = self._end(found.key, standing, standing.resource_version, cause)
             return [end, self._exists(found, cause)]
-        unchanged = standing.digest == digest(found.projection)
-        if unchanged and not self.is_awaited(self.kind, found.key, found.resource_version):
+        if standing.digest == digest(found.projection):
             return []
         return [self._exists(found, cause)]
 

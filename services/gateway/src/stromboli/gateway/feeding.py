@@ -1,11 +1,11 @@
 """Follow one kind in Kubernetes and keep STATE equal to it, as long as we lead.
 
-list + watch → projection → difference → STATE. After each complete list comes the sync
-marker: from then on the absence of a fact means the absence of an object. Watermarks say how
-far STATE is, so that a successor can watch on from there without listing.
+list + watch → projection → difference → STATE. Each event, and each complete list, moves the
+kind's position when everything that came of it stands there.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -15,12 +15,12 @@ from stromboli.api import projections
 from stromboli.api.errors import ApiError
 from stromboli.api.kinds import Kind
 from stromboli.contracts.errors import BadSubject
-from stromboli.contracts.facts import OBJECTS, KindSynced, WatermarkMoved
+from stromboli.contracts.facts import OBJECTS
 from stromboli.contracts.streams import STATE
 from stromboli.gateway.difference import Difference, Observed
 from stromboli.gateway.placing import Places
+from stromboli.gateway.positions import Positions, Ticket
 from stromboli.gateway.published import Key, Published
-from stromboli.gateway.settling import OwnWrites
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
 from stromboli.kube.errors import Forbidden, KubeError, NotFound
@@ -39,7 +39,6 @@ from stromboli.kube.wire import EventType, WatchEvent, read_meta
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.jetstream import JetStream
-from stromboli.runtime.clock import Clock
 from stromboli.runtime.crashpoints import declare, reach
 from stromboli.runtime.logs import get_logger
 
@@ -51,8 +50,7 @@ DISPENSABLE = frozenset(
 """Kinds whose CRDs, or whose API group, a cluster may not have, or that we may not read."""
 
 PAGE = declare("gateway.list.page", "a page of a list was handed to the writer")
-LISTED = declare("gateway.list.done", "the list is complete, its marker is not published yet")
-SYNCED = declare("gateway.kind.synced", "the sync marker is stored, the watermark is not")
+LISTED = declare("gateway.list.done", "the list is complete, the kind's position is not told")
 
 
 class KindFeed:
@@ -66,28 +64,31 @@ class KindFeed:
         kube: KubeClient,
         published: Published,
         writer: FactWriter,
-        own_writes: OwnWrites,
+        positions: Positions,
         places: Places,
         jetstream: JetStream,
         office: DeadLetterOffice,
-        clock: Clock,
-        watermark_every_s: float,
+        restored: Callable[[int], None],
     ) -> None:
+        """`restored` is told the version of a list that is older than what was known before."""
         self.kind = kind
         self.reflector = reflector
         self._kube = kube
         self._published = published
         self._writer = writer
-        self._own_writes = own_writes
         self._places = places
         self._jetstream = jetstream
         self._office = office
-        self._clock = clock
-        self._watermark_every_s = watermark_every_s
-        self._watermarked_at = clock.monotonic()
-        self._difference = Difference(kind.token, published, own_writes.awaits)
-        self._place_keys: set[Key] | None = None
-        self._position = int(reflector.health.resource_version or 0)
+        self._positions = positions
+        self._restored = restored
+        resume_from = int(reflector.health.resource_version or 0)
+        known = published.position(kind.token) if resume_from else None
+        self._track = positions.follow(kind.token, known)
+        self._difference = Difference(kind.token, published)
+        self._list: Ticket | None = None
+        """Of the list that is under way."""
+        self._place_keys: set[Key] = set()
+        self._version = resume_from
         """How far list and watch have come."""
         self.interrupted = ""
         """Why the API server does not answer, while it does not."""
@@ -121,13 +122,13 @@ class KindFeed:
             case ListStarted(reason):
                 log.info("list.started", kind=self.kind.token, reason=str(reason))
                 await self._drop_what_state_lost()
-                self._own_writes.list_started(self.kind.token)
                 self._difference.list_started()
+                self._list = self._track.begin_list()
                 self._place_keys = set()
             case ListPage(items):
                 self.interrupted = ""
                 for raw in items:
-                    await self._seen(raw, cause=f"list/{self.kind.token}")
+                    await self._seen(raw, self._list, cause=f"list/{self.kind.token}")
                 reach(PAGE)
             case ListDone(resource_version, count):
                 await self._list_done(resource_version, count)
@@ -138,9 +139,9 @@ class KindFeed:
                 await self._changed(event)
             case Bookmark(resource_version):
                 self.interrupted = ""
-                if int(resource_version) >= self._position:
-                    self._position = int(resource_version)
-                    await self._move_watermark(resource_version)
+                if int(resource_version) >= self._version:
+                    self._version = int(resource_version)
+                    self._track.event(self._version).done()
             case Interrupted(error, retry_in_s):
                 self.interrupted = str(error)
                 log.warning(
@@ -152,16 +153,18 @@ class KindFeed:
 
     async def _changed(self, event: WatchEvent) -> None:
         version = event.resource_version
-        if int(version) <= self._position:
+        if int(version) <= self._version:
             # A watch goes forward: this is what was, from a server that lags behind.
             log.warning("watch.old_event", kind=self.kind.token, name=event.name, version=version)
             return
-        self._position = int(version)
+        self._version = int(version)
+        ticket = self._track.event(self._version)
         if event.type is EventType.DELETED:
-            await self._gone(event.object, version)
+            await self._gone(event.object, version, ticket)
         else:
-            await self._seen(event.object, cause=f"watch/{self.kind.token}/{version}")
-        await self._move_watermark(version)
+            cause = f"watch/{self.kind.token}/{version}"
+            await self._seen(event.object, ticket, cause=cause)
+        ticket.done()
 
     def _subject(self, key: Key) -> str:
         return OBJECTS.fill({"kind": self.kind.token, "namespace": key[0], "name": key[1]})
@@ -178,7 +181,6 @@ class KindFeed:
                 STATE.name, meta.uid, identity, int(meta.resource_version), bytes(raw)
             )
             await self._office.put_aside(letter, f"an object that can't be read: {problem}")
-            self._own_writes.never_shows(self.kind.token, (meta.namespace, meta.name))
             self._difference.exists((meta.namespace, meta.name))
             return None
         return Observed(
@@ -189,14 +191,14 @@ class KindFeed:
             projection=projection,
         )
 
-    async def _seen(self, raw: msgspec.Raw, *, cause: str) -> None:
+    async def _seen(self, raw: msgspec.Raw, ticket: Ticket | None, *, cause: str) -> None:
         observed = await self._observe(raw)
         if observed is None:
             return
-        if self._place_keys is not None:
+        if self._list is not None:
             self._place_keys.add(observed.key)
         seen = self._published.seen_version(self.kind.token, observed.key)
-        if self._place_keys is not None or int(observed.resource_version) >= seen:
+        if self._list is not None or int(observed.resource_version) >= seen:
             self._places.seen(self.kind.token, observed.key, raw)
         self._published.saw(
             self.kind.token,
@@ -205,84 +207,57 @@ class KindFeed:
             resource_version=observed.resource_version,
         )
         for fact in self._difference.seen(observed, cause):
-            await self._writer.write(fact)
+            await self._writer.write(fact, ticket)
 
-    async def _gone(self, raw: msgspec.Raw, resource_version: str) -> None:
+    async def _gone(self, raw: msgspec.Raw, resource_version: str, ticket: Ticket) -> None:
         observed = await self._observe(raw)
         if observed is None:
             return
         self._places.gone(self.kind.token, observed.key)
         cause = f"watch/{self.kind.token}/{resource_version}"
         for fact in self._difference.gone(observed, cause):
-            await self._writer.write(fact)
+            await self._writer.write(fact, ticket)
 
     async def _list_done(self, resource_version: str, count: int) -> None:
         reach(LISTED)
-        self._position = int(resource_version)
-        listed = self._place_keys or set[Key]()
-        self._place_keys = None
+        version = int(resource_version)
+        if version < self._version:
+            log.warning("list.went_back", kind=self.kind.token, version=resource_version)
+            self._restored(version)
+        self._version = version
+        ticket, self._list = self._list or self._track.begin_list(), None
         cause = f"list/{self.kind.token}/{resource_version}"
         for fact in self._difference.corrections(resource_version, cause):
-            await self._writer.write(fact)
+            await self._writer.write(fact, ticket)
         if self._difference.has_doubts:
             log.info("list.contested", kind=self.kind.token, version=resource_version)
             self.reflector.request_relist()
-        self._places.keep_only(self.kind.token, listed)
-        await self._writer.flush(self.kind.token)
-        self._own_writes.list_done(self.kind.token)
-        incarnation = self._published.incarnation
-        await self._writer.write(
-            KindSynced(
-                kind=self.kind.token,
-                incarnation=incarnation,
-                resource_version=resource_version,
-                count=count,
-            )
-        )
-        await self._writer.flush(self.kind.token)
-        reach(SYNCED)
-        log.info("kind.synced", kind=self.kind.token, count=count, version=resource_version)
-        await self._move_watermark(resource_version, now=True)
+        self._places.keep_only(self.kind.token, self._place_keys)
+        self._track.end_list(ticket, version, count)
+        log.info("kind.listed", kind=self.kind.token, count=count, version=resource_version)
 
     async def _list_abandoned(self, error: KubeError) -> None:
         log.warning("list.abandoned", kind=self.kind.token, problem=str(error))
-        self._own_writes.list_abandoned(self.kind.token)
         self._difference.list_abandoned()
-        self._place_keys = None
+        if self._list is not None:
+            ticket, self._list = self._list, None
+            ticket.done()
         if isinstance(error, NotFound) and error.is_unknown_kind:
-            await self._is_not_served("install its CRD or enable its API to use it")
+            self._is_not_served("install its CRD or enable its API to use it")
         elif isinstance(error, Forbidden):
-            await self._is_not_served("give the gateway the right to list and watch it")
+            self._is_not_served("give the gateway the right to list and watch it")
 
-    async def _is_not_served(self, advice: str) -> None:
+    def _is_not_served(self, advice: str) -> None:
         """A cluster may do without some kinds: then there are none of them, and that is known.
 
         Not if there were any before: a server that starts has its custom kinds only after a while.
         """
-        token, incarnation = self.kind.token, self._published.incarnation
-        marker = self._published.markers.get(token)
-        is_known = marker is not None and marker.incarnation == incarnation
+        token = self.kind.token
+        is_known = self._published.position(token) is not None
         if token not in DISPENSABLE or is_known or self._published.standings(token):
             return
-        await self._writer.write(
-            KindSynced(kind=token, incarnation=incarnation, resource_version="0", count=0)
-        )
-        await self._writer.flush(token)
+        self._positions.is_not_served(token)
         log.warning("kind.not_served", kind=token, advice=advice)
-
-    async def _move_watermark(self, resource_version: str, *, now: bool = False) -> None:
-        passed_s = self._clock.monotonic() - self._watermarked_at
-        if not now and passed_s < self._watermark_every_s:
-            return
-        self._watermarked_at = self._clock.monotonic()
-        await self._writer.flush(self.kind.token)
-        await self._writer.write(
-            WatermarkMoved(
-                kind=self.kind.token,
-                incarnation=self._published.incarnation,
-                resource_version=resource_version,
-            )
-        )
 
     async def _drop_what_state_lost(self) -> None:
         """A list is a comparison with STATE as it is, not as we remember it."""

@@ -13,12 +13,10 @@ from stromboli.contracts import codec
 from stromboli.contracts.errors import BadSubject, Undecodable
 from stromboli.contracts.facts import (
     SYNC_TOKEN,
-    WATERMARK_TOKEN,
     Fact,
     KindSynced,
     ObjectGone,
     ObjectSeen,
-    WatermarkMoved,
     object_at,
 )
 from stromboli.contracts.streams import RESUME_LIMIT_S
@@ -61,12 +59,12 @@ class Published:
         self._other: dict[str, int] = {}
         self._in_flight: set[str] = set()
         self.markers: dict[str, KindSynced] = {}
-        self.watermarks: dict[str, WatermarkMoved] = {}
         self.incarnation = ""
         self.sequence = 0
         """The newest message we know of; our own may be known before the log brings them."""
         self._read_up_to = 0
         self.is_caught_up = False
+        self._was_caught_up = False
         self.generation = 0
         """Grows whenever what we knew was thrown away: every feed has to start over."""
 
@@ -82,10 +80,6 @@ class Published:
     def expected(self, kind: str, key: Key) -> Standing | None:
         """What will stand when everything that is on its way has arrived."""
         return self._planned.get(kind, {}).get(key) or self.standing(kind, key)
-
-    def is_planned(self, kind: str, key: Key) -> bool:
-        """Is a fact about this object on its way?"""
-        return key in self._planned.get(kind, {})
 
     def saw(self, kind: str, key: Key, *, uid: str, resource_version: str) -> None:
         """The watch has shown this version, whether or not it made a fact."""
@@ -121,11 +115,13 @@ class Published:
 
     def resume_from(self, kind: str) -> str:
         """Where a watch may go on without listing; empty if a list is needed."""
-        marker, watermark = self.markers.get(kind), self.watermarks.get(kind)
-        if marker is None or watermark is None or self._has_rubbish(kind):
-            return ""
-        here = marker.incarnation == self.incarnation == watermark.incarnation
-        return watermark.resource_version if here else ""
+        marker = self.position(kind)
+        return "" if marker is None or self._has_rubbish(kind) else marker.resource_version
+
+    def position(self, kind: str) -> KindSynced | None:
+        """How far this very log is known to be complete for a kind."""
+        marker = self.markers.get(kind)
+        return marker if marker is not None and marker.incarnation == self.incarnation else None
 
     def _has_rubbish(self, kind: str) -> bool:
         """Does a fact stand there that nobody can read? Only a list finds out what it was."""
@@ -172,9 +168,6 @@ class Published:
             case KindSynced():
                 self.markers[fact.kind] = fact
                 self._other[fact.subject()] = sequence
-            case WatermarkMoved():
-                self.watermarks[fact.kind] = fact
-                self._other[fact.subject()] = sequence
 
     def _has_successor(self, kind: str, key: Key) -> bool:
         planned = self._planned.get(kind, {}).get(key)
@@ -212,11 +205,15 @@ class Published:
         self._in_flight.clear()
         self._other.clear()
         self.markers.clear()
-        self.watermarks.clear()
         self.sequence = 0
         self._read_up_to = 0
-        self.is_caught_up = False
+        self.is_caught_up = self._was_caught_up = False
         self.generation += 1
+
+    def read_again(self, after: int) -> None:
+        """A reader comes, and goes on behind this sequence: until there, all is known."""
+        self._read_up_to = after
+        self.is_caught_up = False
 
     # The LogListener protocol.
 
@@ -225,7 +222,7 @@ class Published:
             position.incarnation == self.incarnation
             and position.last_sequence >= self.sequence
             and position.away_s < RESUME_LIMIT_S
-            and self.is_caught_up
+            and self._was_caught_up
         ):
             # Not behind what our own acknowledgements told: between those and what was read,
             # there may be messages of others.
@@ -242,7 +239,7 @@ class Published:
             self._foreign_write(kind)
 
     def caught_up(self) -> None:
-        self.is_caught_up = True
+        self.is_caught_up = self._was_caught_up = True
 
     def _found_unreadable(self, subject: str, sequence: int) -> str:
         """Rubbish under one of our subjects: remember its sequence, so that it is replaced."""
@@ -250,11 +247,11 @@ class Published:
             kind, namespace, name = object_at(subject)
         except BadSubject:
             return ""
-        if kind in {SYNC_TOKEN, WATERMARK_TOKEN} and not namespace:
+        if kind == SYNC_TOKEN and not namespace:
             if sequence <= self._other.get(subject, 0):
                 return ""
             self._other[subject] = sequence
-            (self.markers if kind == SYNC_TOKEN else self.watermarks).pop(name, None)
+            self.markers.pop(name, None)
             return name
         objects = self._objects.setdefault(kind, {})
         known = objects.get((namespace, name))

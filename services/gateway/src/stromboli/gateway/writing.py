@@ -21,10 +21,12 @@ from stromboli.contracts.errors import MessageTooLarge, Undecodable
 from stromboli.contracts.facts import TOMBSTONE_LIFE_S, Fact, ObjectGone, ObjectSeen
 from stromboli.contracts.streams import STATE
 from stromboli.gateway.difference import LAST_KNOWN
+from stromboli.gateway.own_sequences import OwnSequences
+from stromboli.gateway.positions import Ticket
 from stromboli.gateway.published import Published, sound_fact
-from stromboli.gateway.settling import OwnWrites
+from stromboli.gateway.room import Room
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
-from stromboli.runtime.bus.errors import BusError, PublishRefused, WrongLastSequence
+from stromboli.runtime.bus.errors import BusError, PublishRefused, StreamFull, WrongLastSequence
 from stromboli.runtime.bus.jetstream import JetStream, Stored
 from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.publisher import PubAck, Publisher
@@ -44,10 +46,19 @@ _RETRY_S = 0.2
 
 
 @dataclass(slots=True)
+class _Entry:
+    """A fact, and the tickets that are done when it stands: its own, and of those it replaced."""
+
+    fact: Fact
+    tickets: list[Ticket]
+
+
+@dataclass(slots=True)
 class _Lane:
     """What is on its way to one subject."""
 
-    waiting: deque[Fact] = field(default_factory=deque[Fact])
+    now: _Entry
+    waiting: deque[_Entry] = field(default_factory=deque[_Entry])
 
 
 class FactWriter:
@@ -61,24 +72,24 @@ class FactWriter:
         publisher: Publisher,
         jetstream: JetStream,
         published: Published,
-        own_writes: OwnWrites,
         office: DeadLetterOffice,
         *,
-        journal: Journal,
+        journal: Journal | None,
+        room: Room,
+        own: OwnSequences,
         may_write: Callable[[], bool],
         compare_again: Callable[[str], None],
     ) -> None:
         self._publisher = publisher
         self._jetstream = jetstream
         self._published = published
-        self._own_writes = own_writes
         self._office = office
         self._journal = journal
+        self._room = room
+        self._own = own
         self._may_write = may_write
         self._compare_again = compare_again
         self._lanes: dict[str, _Lane] = {}
-        self._outstanding: dict[str, int] = {}
-        self._drained = asyncio.Event()
 
     async def run(self) -> None:
         """Keep the tasks that carry on after an answer; ends only by cancellation."""
@@ -86,53 +97,40 @@ class FactWriter:
             self._group = group
             await asyncio.Event().wait()
 
-    async def write(self, fact: Fact) -> None:
+    async def write(self, fact: Fact, ticket: Ticket | None = None) -> None:
         """Start writing a fact; waits only for room in the publisher's window."""
-        subject = fact.subject()
+        entry = _Entry(fact, [])
+        if ticket is not None:
+            ticket.one_more()
+            entry.tickets.append(ticket)
         self._published.begin(fact)
-        lane = self._lanes.get(subject)
+        lane = self._lanes.get(fact.subject())
         if lane is not None:
-            self._queue(lane, fact)
+            _queue(lane, entry)
             return
-        self._lanes[subject] = lane = _Lane()
-        self._count(fact.kind, +1)
+        self._lanes[fact.subject()] = lane = _Lane(entry)
         await self._send(lane, fact)
-
-    def _queue(self, lane: _Lane, fact: Fact) -> None:
-        newest = lane.waiting[-1] if lane.waiting else None
-        replaces = isinstance(newest, ObjectSeen) and isinstance(fact, ObjectSeen)
-        if newest is not None and (replaces or not isinstance(fact, ObjectSeen | ObjectGone)):
-            lane.waiting.pop()
-        lane.waiting.append(fact)
-
-    async def flush(self, kind: str) -> None:
-        """Return when every fact of this kind that was given to us stands on STATE.
-
-        Or when we lead no longer: then nothing more is written, what comes after it included.
-        """
-        while self._outstanding.get(kind, 0):
-            self._drained.clear()
-            await self._drained.wait()
-
-    def _count(self, kind: str, change: int) -> None:
-        self._outstanding[kind] = self._outstanding.get(kind, 0) + change
-        if not self._outstanding[kind]:
-            self._drained.set()
 
     async def _send(self, lane: _Lane, fact: Fact) -> None:
         if not self._may_write():
-            # The lane ends all the same: whoever waits for it has to hear that our turn is over.
+            # The lane ends all the same. Its tickets stay open: the kind does not move any more.
             log.info("fact.abandoned", subject=fact.subject(), reason="no longer leading")
-            self._next(lane, fact)
+            self._go_on(lane, fact)
             return
         if isinstance(fact, ObjectGone) and fact.projection == LAST_KNOWN:
             self._spawn(self._send_with_last_projection(lane, fact))
             return
         expect = self._published.last_sequence(fact)
         ttl_s = TOMBSTONE_LIFE_S if isinstance(fact, ObjectGone) else 0
+        payload = codec.encode(fact)
+        if isinstance(fact, ObjectSeen) and not expect:
+            if not self._room.takes_new_objects:
+                self._wait_for_room(lane)
+                return
+            self._room.add(payload)
         try:
             future = await self._publisher.send(
-                fact.subject(), codec.encode(fact), expect_last=expect, ttl_s=ttl_s
+                fact.subject(), payload, expect_last=expect, ttl_s=ttl_s
             )
         except MessageTooLarge as problem:
             self._spawn(self._put_aside(lane, fact, problem))
@@ -154,31 +152,31 @@ class FactWriter:
     def _stored(self, lane: _Lane, fact: Fact, sequence: int) -> None:
         reach(STORED)
         _facts.add(1, kind=fact.kind)
+        self._own.acknowledged(sequence)
         self._published.stands(fact, sequence)
-        self._journal.note(
-            fact.subject(),
-            codec.encode(fact),
-            incarnation=self._published.incarnation,
-            sequence=sequence,
-        )
-        if isinstance(fact, ObjectSeen | ObjectGone):
-            self._own_writes.stands(
-                fact.kind,
-                (fact.namespace, fact.name),
-                uid=fact.uid,
-                resource_version=fact.resource_version,
-                gone=isinstance(fact, ObjectGone),
-                newest=not lane.waiting,
+        if self._journal is not None:
+            self._journal.note(
+                fact.subject(),
+                codec.encode(fact),
+                incarnation=self._published.incarnation,
+                sequence=sequence,
             )
         self._next(lane, fact)
 
     def _next(self, lane: _Lane, fact: Fact) -> None:
+        """The fact stands, or something newer does, or it never will."""
+        for ticket in lane.now.tickets:
+            ticket.done()
+        self._go_on(lane, fact)
+
+    def _go_on(self, lane: _Lane, fact: Fact) -> None:
+        self._room.no_longer_waits(fact.subject())
         if lane.waiting:
-            self._spawn(self._send(lane, lane.waiting.popleft()))
+            lane.now = lane.waiting.popleft()
+            self._spawn(self._send(lane, lane.now.fact))
             return
         del self._lanes[fact.subject()]
         self._published.end(fact)
-        self._count(fact.kind, -1)
 
     async def _send_with_last_projection(self, lane: _Lane, fact: ObjectGone) -> None:
         """Complete a tombstone with the projection that stands on STATE."""
@@ -202,7 +200,7 @@ class FactWriter:
         contested = isinstance(problem, WrongLastSequence)
         if contested:
             _repairs.add(1)
-        elif isinstance(problem, PublishRefused):
+        elif isinstance(problem, PublishRefused) and not isinstance(problem, StreamFull):
             log.warning("fact.refused", subject=subject, problem=str(problem))
         stored = await self._what_stands(subject)
         if stored is None:
@@ -216,9 +214,25 @@ class FactWriter:
                 self._compare_again(fact.kind)
                 self._next(lane, fact)
                 return
+        if isinstance(problem, StreamFull):
+            self._wait_for_room(lane)
+            return
         if not contested:
             await asyncio.sleep(_RETRY_S)
         await self._send(lane, fact)
+
+    def _wait_for_room(self, lane: _Lane) -> None:
+        measured = self._room.wait(lane.now.fact.subject())
+        self._spawn(self._send_when(measured, lane))
+
+    async def _send_when(self, measured: asyncio.Event, lane: _Lane) -> None:
+        """Write it when there may be room; by then the object may be another, or gone."""
+        await measured.wait()
+        while lane.waiting and not isinstance(lane.now.fact, ObjectGone):
+            newer = lane.waiting.popleft()
+            newer.tickets += lane.now.tickets
+            lane.now = newer
+        await self._send(lane, lane.now.fact)
 
     async def _what_stands(self, subject: str) -> Stored | None:
         while True:
@@ -233,7 +247,6 @@ class FactWriter:
         identity, version = "", 0
         if isinstance(fact, ObjectSeen | ObjectGone):
             identity, version = fact.uid, int(fact.resource_version)
-            self._own_writes.never_shows(fact.kind, (fact.namespace, fact.name))
         letter = Unreadable(STATE.name, identity, fact.subject(), version, codec.encode(fact))
         await self._office.put_aside(letter, str(problem))
         self._next(lane, fact)
@@ -244,6 +257,17 @@ class FactWriter:
         except RuntimeError:
             # Our turn is over: what stands on STATE tells the next one.
             work.close()
+
+
+def _queue(lane: _Lane, entry: _Entry) -> None:
+    newest = lane.waiting[-1] if lane.waiting else None
+    fact = entry.fact
+    if newest is not None:
+        replaces = isinstance(newest.fact, ObjectSeen) and isinstance(fact, ObjectSeen)
+        if replaces or not isinstance(fact, ObjectSeen | ObjectGone):
+            lane.waiting.pop()
+            entry.tickets += newest.tickets
+    lane.waiting.append(entry)
 
 
 def _is_newer(stored: bytes, fact: Fact) -> bool:

@@ -5,6 +5,7 @@ Each is the command that a deployment runs, with its settings in the environment
 
 import asyncio
 import os
+import socket
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,9 @@ def _service(name: str, folder: Folder, installation: Installation, options: Opt
     if not options.nats:
         env[f"{prefix}_BUS__USER"] = name
         env[f"{prefix}_BUS__PASSWORD_FILE"] = str(folder.password_file(name))
+    if name != "admission":
+        # The launcher starts each of them once at a time, so a restarted one leads at once.
+        env[f"{prefix}_INSTANCE"] = f"{socket.gethostname()}:{folder.root}"
     if name in API_USERS:
         env[f"{prefix}_KUBE__KUBECONFIG"] = options.kubeconfig or str(folder.kubeconfigs / name)
     if name == "gateway":

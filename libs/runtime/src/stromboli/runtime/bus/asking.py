@@ -12,7 +12,7 @@ from stromboli.contracts import codec
 from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.errors import Undecodable
 from stromboli.contracts.intents import AnyIntent, Fence, intent_id
-from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered
+from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered, GatewayTurn
 from stromboli.contracts.partitions import PARTITIONS
 from stromboli.contracts.streams import OUTCOME
 from stromboli.contracts.subjects import CLUSTER
@@ -70,7 +70,8 @@ class OutcomeListener:
             self.unreadable += 1
             log.warning("outcome.unreadable", sequence=message.sequence, problem=str(problem))
             return
-        self._heard(outcome)
+        if not isinstance(outcome, GatewayTurn):
+            self._heard(outcome)
 
     def caught_up(self) -> None:
         """Nothing to do: an outcome is news, not state."""

@@ -6,7 +6,8 @@ BusError
 ├── Unanswered          asked, but no answer came
 ├── NotPermitted        the server does not let this service speak there
 ├── PublishRefused      the server said no: the message is not stored
-│   └── WrongLastSequence   somebody else wrote this subject first
+│   ├── WrongLastSequence   somebody else wrote this subject first
+│   └── StreamFull          it would be larger than its limit
 ├── PublishUncertain    sent, but no answer: it may or may not be stored
 ├── JetStreamError      an API call was answered with an error
 └── StreamMismatch      a stream exists with other settings than ours
@@ -65,6 +66,10 @@ class PublishRefused(BusError):
 
 class WrongLastSequence(PublishRefused):
     """The subject's last message is not the one the writer believed it to be."""
+
+
+class StreamFull(PublishRefused):
+    """The stream has no room for the message; what stood under its subject still stands."""
 
 
 class PublishUncertain(BusError):

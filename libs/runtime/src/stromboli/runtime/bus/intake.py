@@ -1,14 +1,15 @@
-"""Receive the intents of some partitions, in order per key, each until it has ended.
+"""Receive all intents, in order per key, each until it has ended.
 
-The owner of a partition deletes its predecessor's consumer and makes its own, because only
-then do unacknowledged intents come back in order. An intent is acknowledged after its
-handler has returned, that is after its OUTCOME is stored; until then the server is told that
-it is in progress. Nothing is ever nak'ed: that would send it behind its successors.
+Who owns INTENT deletes its predecessor's consumer and makes its own, because only then do
+unacknowledged intents come back in order. An intent is acknowledged after its handler has
+returned, that is after its OUTCOME is stored. Nothing is ever nak'ed: that would send it behind
+its successors. One that waits here for longer than the server's patience is delivered again,
+and recognised by its sequence.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,13 +19,14 @@ from nats.aio.subscription import Subscription
 from stromboli.contracts import codec
 from stromboli.contracts.errors import Undecodable, UnknownTag
 from stromboli.contracts.intents import AnyIntent, BindGang, Fence
-from stromboli.contracts.streams import INTENT, PARTITION_CONSUMERS, PartitionConsumer
+from stromboli.contracts.streams import INTENT, INTENT_CONSUMER
 from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.dead_letters import Unreadable
 from stromboli.runtime.bus.delivery import place_of
 from stromboli.runtime.bus.errors import BusError, JetStreamError
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream
 from stromboli.runtime.bus.ordering import Batch, Item, KeyedQueue, Parts, Run
+from stromboli.runtime.bus.publisher import MESSAGE_ID
 from stromboli.runtime.bus.runs import run_of
 from stromboli.runtime.clock import Clock
 from stromboli.runtime.crashpoints import declare, reach
@@ -44,7 +46,7 @@ _UNANSWERED = "an intent was not answered"
 
 @dataclass(slots=True, frozen=True)
 class UnknownIntent:
-    """An intent of a type that only a newer gateway knows."""
+    """An intent of a type that only another release knows."""
 
     tag: str
     envelope: codec.AnyEnvelope
@@ -55,14 +57,14 @@ class Delivery:
     """One intent as it was delivered."""
 
     intent: AnyIntent | UnknownIntent
-    partition: int
-    headers: dict[str, str]
     reply: str
-    redelivered: bool
     source: Unreadable
-    touched_at: float
-    abandoned: asyncio.Event
-    """Set when the partition is taken over anew: who only waits should stop, it comes again."""
+    may_have_begun: bool
+    """Whether a former owner may have begun to work on it.
+
+    A server lets an owner have `max_ack_pending` unacknowledged messages, the oldest ones. So
+    what a dead owner had begun is among as many messages, the first that its successor gets.
+    """
 
 
 class IntentHandler(Protocol):
@@ -70,7 +72,13 @@ class IntentHandler(Protocol):
 
     async def handle(self, batch: Batch[Delivery]) -> None: ...
 
-    async def unreadable(self, message: Unreadable, reason: str) -> None: ...
+    def arrived(self, delivery: Delivery) -> None:
+        """It was delivered, and will be handed out in its turn."""
+        ...
+
+    async def unreadable(self, message: Unreadable, reason: str, *, intent_id: str) -> None:
+        """It can't be decoded; `intent_id` is what its sender called it, or empty."""
+        ...
 
     async def failed(self, batch: Batch[Delivery], problem: Exception) -> None:
         """`handle` kept raising: put the batch aside, so that its successors go on."""
@@ -78,169 +86,150 @@ class IntentHandler(Protocol):
 
 
 @dataclass(slots=True)
-class _Partition:
-    consumer: PartitionConsumer
+class _Consumer:
+    """One consumer's life: from its creation until something does not add up."""
+
+    incarnation: str
+    heard_at: float
     queue: KeyedQueue[Delivery] = field(default_factory=KeyedQueue[Delivery])
-    incarnation: str = ""
-    heard_at: float = 0.0
+    delivered: int = 0
     broken: asyncio.Event = field(default_factory=asyncio.Event)
     reason: str = ""
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
-    busy: int = 0
 
     def breaks(self, reason: str) -> None:
-        """Nothing more is taken from this consumer: the partition is taken over anew."""
+        """Nothing more is taken from this consumer: its owner makes another one."""
         if not self.broken.is_set():
             self.reason = reason
             self.broken.set()
 
-    def begin(self) -> None:
-        self.busy += 1
-        self.idle.clear()
-
-    def end(self) -> None:
-        self.busy -= 1
-        if not self.busy:
-            self.idle.set()
-
 
 class IntentIntake:
-    """Feeds a handler with the intents of its partitions; `run` ends only by cancellation."""
+    """Feeds a handler with the intents of all services; `run` ends only by cancellation."""
 
     _group: asyncio.TaskGroup
     """There while `run` runs; nothing is delivered before."""
 
     def __init__(
-        self,
-        connection: BusConnection,
-        clock: Clock,
-        handler: IntentHandler,
-        *,
-        owner: str,
-        partitions: Sequence[int] = range(len(PARTITION_CONSUMERS)),
+        self, connection: BusConnection, clock: Clock, handler: IntentHandler, *, owner: str
     ) -> None:
         self._connection = connection
         self._jetstream = JetStream(connection)
         self._clock = clock
         self._handler = handler
         self._owner = owner
-        self._partitions = [_Partition(PARTITION_CONSUMERS[index]) for index in partitions]
-        self._generation = 0
+        self._consumers = 0
+        self._consumer: _Consumer | None = None
+        self._busy = 0
+        self._idle = asyncio.Event()
 
     @property
     def waiting(self) -> int:
         """Intents that were delivered and have not ended."""
-        return sum(len(partition.queue) for partition in self._partitions)
+        return 0 if self._consumer is None else len(self._consumer.queue)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._group = group
             group.create_task(self._tick(), name="intake tick")
-            for partition in self._partitions:
-                name = f"partition {partition.consumer.partition}"
-                group.create_task(self._serve(partition), name=name)
+            group.create_task(self._serve(), name="intake")
 
-    async def _serve(self, partition: _Partition) -> None:
-        """Own one partition, taking it over again whenever its consumer is lost."""
+    async def _serve(self) -> None:
+        """Own INTENT, taking it over again whenever the consumer is lost."""
         while True:
-            index = partition.consumer.partition
             try:
-                await self._own(partition)
+                reason = await self._own()
             except BusError as problem:
-                log.debug("partition.waiting", partition=index, problem=str(problem))
+                log.debug("intake.waiting", problem=str(problem))
                 await asyncio.sleep(_RETRY_S)
             else:
-                log.info("partition.reset", partition=index, reason=partition.reason)
-                if partition.reason == _UNANSWERED:
+                log.info("intake.reset", reason=reason)
+                if reason == _UNANSWERED:
                     await asyncio.sleep(_RETRY_S)
 
-    async def _own(self, partition: _Partition) -> None:
-        consumer = partition.consumer
+    async def _own(self) -> str:
         # What is being worked on ends first: an intent must never overtake its predecessor.
-        # The wait has no deadline of its own because every intent has one.
-        if partition.busy:
-            await partition.idle.wait()
+        # The wait has no deadline of its own because every intent has a life.
+        if self._busy:
+            await self._idle.wait()
         info = await self._jetstream.stream_info(INTENT.name)
-        await self._remove_predecessors(consumer)
-        partition.queue = KeyedQueue()
-        partition.incarnation = info.created
-        partition.broken.clear()
-        partition.heard_at = self._clock.monotonic()
+        await self._remove_predecessors()
+        consumer = _Consumer(info.created, self._clock.monotonic())
+        self._consumer = consumer
         inbox = self._connection.new_inbox("intents")
 
         async def deliver(message: Msg) -> None:
-            partition.heard_at = self._clock.monotonic()
-            if not partition.broken.is_set() and (message.headers or {}).get("Status") != "100":
-                self._receive(partition, message)
+            consumer.heard_at = self._clock.monotonic()
+            if not consumer.broken.is_set() and (message.headers or {}).get("Status") != "100":
+                self._receive(consumer, message)
 
         stop_watching = self._connection.watch_link(
-            reconnected=lambda: partition.breaks("reconnected"),
-            disconnected=lambda: partition.breaks("disconnected"),
+            reconnected=lambda: consumer.breaks("reconnected"),
+            disconnected=lambda: consumer.breaks("disconnected"),
         )
         subscription: Subscription | None = None
         try:
             subscription = await self._connection.subscribe(inbox, deliver)
-            await self._jetstream.create_consumer(INTENT.name, self._config(consumer, inbox))
-            await partition.broken.wait()
+            await self._jetstream.create_consumer(INTENT.name, self._config(inbox))
+            await consumer.broken.wait()
         finally:
-            partition.breaks("stopped")
+            consumer.breaks("stopped")
             stop_watching()
             if subscription is not None:
                 with contextlib.suppress(Exception):
                     await subscription.unsubscribe()
+        return consumer.reason
 
-    def _config(self, consumer: PartitionConsumer, inbox: str) -> dict[str, object]:
-        self._generation += 1
+    def _config(self, inbox: str) -> dict[str, object]:
+        self._consumers += 1
         return {
-            "name": f"{consumer.name_prefix}{self._owner}-{self._generation}",
+            "name": f"{INTENT_CONSUMER.name_prefix}{self._owner}-{self._consumers}",
             "deliver_subject": inbox,
             "deliver_policy": "all",
             "ack_policy": "explicit",
-            "ack_wait": int(consumer.ack_wait_s * NANOSECONDS),
-            "max_ack_pending": consumer.max_ack_pending,
+            "ack_wait": int(INTENT_CONSUMER.ack_wait_s * NANOSECONDS),
+            "max_ack_pending": INTENT_CONSUMER.max_ack_pending,
             "max_deliver": -1,
-            "filter_subject": consumer.filter_subject,
+            "filter_subject": INTENT_CONSUMER.filter_subject,
             "idle_heartbeat": int(_HEARTBEAT_S * NANOSECONDS),
             "inactive_threshold": 3600 * NANOSECONDS,
         }
 
-    async def _remove_predecessors(self, consumer: PartitionConsumer) -> None:
+    async def _remove_predecessors(self) -> None:
+        """Whatever consumes INTENT: a work queue has one owner."""
         for name in await self._jetstream.consumer_names(INTENT.name):
-            if name.startswith(consumer.name_prefix):
-                with contextlib.suppress(JetStreamError):
-                    await self._jetstream.delete_consumer(INTENT.name, name)
+            with contextlib.suppress(JetStreamError):
+                await self._jetstream.delete_consumer(INTENT.name, name)
 
-    def _receive(self, partition: _Partition, message: Msg) -> None:
-        place = place_of(message.reply)
+    def _receive(self, consumer: _Consumer, message: Msg) -> None:
+        headers = message.headers or {}
+        sequence = place_of(message.reply).stream_sequence
         source = Unreadable(
-            INTENT.name,
-            partition.incarnation,
-            message.subject,
-            place.stream_sequence,
-            message.data,
+            INTENT.name, consumer.incarnation, message.subject, sequence, message.data
         )
+        consumer.delivered += 1
+        may_have_begun = consumer.delivered <= INTENT_CONSUMER.max_ack_pending
         try:
-            item = self._item(partition, message, source, redelivered=place.deliveries > 1)
+            item = self._item(message, source, may_have_begun=may_have_begun)
         except Undecodable as problem:
-            self._spawn(partition, self._put_aside(partition, source, str(problem), message.reply))
+            intent_id = headers.get(MESSAGE_ID, "")
+            self._spawn(self._put_aside(consumer, source, str(problem), message.reply, intent_id))
             return
-        self._hand_out(partition, partition.queue.accept(item))
+        self._handler.arrived(item.payload)
+        self._hand_out(consumer, consumer.queue.accept(item))
 
     async def _put_aside(
-        self, partition: _Partition, source: Unreadable, reason: str, reply: str
+        self, consumer: _Consumer, source: Unreadable, reason: str, reply: str, intent_id: str
     ) -> None:
         try:
-            await self._handler.unreadable(source, reason)
+            await self._handler.unreadable(source, reason, intent_id=intent_id)
             await self._acknowledge(reply)
         except BusError as problem:
             log.warning("intent.not_put_aside", sequence=source.sequence, problem=str(problem))
-            partition.breaks(_UNANSWERED)
+            consumer.breaks(_UNANSWERED)
         finally:
-            partition.end()
+            self._end()
 
-    def _item(
-        self, partition: _Partition, message: Msg, source: Unreadable, *, redelivered: bool
-    ) -> Item[Delivery]:
+    def _item(self, message: Msg, source: Unreadable, *, may_have_begun: bool) -> Item[Delivery]:
         parts: Parts | None = None
         run: Run | None = None
         try:
@@ -253,45 +242,39 @@ class IntentIntake:
             if isinstance(intent, BindGang) and intent.parts > 1:
                 parts = Parts(f"{intent.attempt}/{intent.name}", intent.part, intent.parts)
             run = run_of(intent)
-        delivery = Delivery(
-            intent,
-            partition.consumer.partition,
-            message.headers or {},
-            message.reply,
-            redelivered,
-            source,
-            self._clock.monotonic(),
-            partition.broken,
-        )
         return Item(
             source.sequence,
             envelope.key,
-            delivery,
-            envelope.not_after,
+            Delivery(intent, message.reply, source, may_have_begun),
+            self._clock.monotonic() + envelope.lives_s,
             parts,
             sender=(envelope.service, envelope.shard),
             run=run,
             is_fence=isinstance(intent, Fence),
         )
 
-    def _hand_out(self, partition: _Partition, batches: list[Batch[Delivery]]) -> None:
-        if partition.broken.is_set():
+    def _hand_out(self, consumer: _Consumer, batches: list[Batch[Delivery]]) -> None:
+        if consumer.broken.is_set():
             return  # all of it comes again, to the next consumer
         for batch in batches:
-            self._spawn(partition, self._work(partition, partition.queue, batch))
+            self._spawn(self._work(consumer, batch))
 
-    def _spawn(self, partition: _Partition, work: Coroutine[Any, Any, None]) -> None:
-        partition.begin()
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._busy += 1
+        self._idle.clear()
         try:
             self._group.create_task(work)
         except RuntimeError:
             # The group is ending: what was not acknowledged comes to the next owner.
             work.close()
-            partition.end()
+            self._end()
 
-    async def _work(
-        self, partition: _Partition, queue: KeyedQueue[Delivery], batch: Batch[Delivery]
-    ) -> None:
+    def _end(self) -> None:
+        self._busy -= 1
+        if not self._busy:
+            self._idle.set()
+
+    async def _work(self, consumer: _Consumer, batch: Batch[Delivery]) -> None:
         try:
             await self._handle(batch)
             reach(ANSWERED)
@@ -301,12 +284,11 @@ class IntentIntake:
             # Without a bus there is no outcome. It will come again, and its successors must
             # not overtake it: taking over anew returns everything unacknowledged in order.
             log.warning("intent.unanswered", key=batch.key, problem=str(problem))
-            partition.breaks(_UNANSWERED)
+            consumer.breaks(_UNANSWERED)
         finally:
-            freed = queue.finish(batch)
-            partition.end()
-        if queue is partition.queue:
-            self._hand_out(partition, freed)
+            freed = consumer.queue.finish(batch)
+            self._end()
+        self._hand_out(consumer, freed)
 
     async def _handle(self, batch: Batch[Delivery]) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -327,24 +309,14 @@ class IntentIntake:
         await self._connection.publish(reply, b"+ACK")
 
     async def _tick(self) -> None:
-        """Tell the server that work goes on, give up on missing parts, notice silence."""
+        """Give up on missing parts, and notice silence."""
         while True:
             await asyncio.sleep(_TICK_S)
+            consumer = self._consumer
+            if consumer is None or consumer.broken.is_set():
+                continue
             now = self._clock.monotonic()
-            for partition in self._partitions:
-                if partition.broken.is_set():
-                    continue
-                if now - partition.heard_at > _SILENCE_S:
-                    partition.breaks(f"nothing heard for {_SILENCE_S:g} s")
-                    continue
-                with contextlib.suppress(BusError):
-                    await self._report_progress(partition, now)
-                overdue = partition.queue.overdue(self._clock.now().timestamp())
-                self._hand_out(partition, overdue)
-
-    async def _report_progress(self, partition: _Partition, now: float) -> None:
-        due = now - partition.consumer.ack_wait_s / 3
-        for item in tuple(partition.queue.items):
-            if item.payload.touched_at < due:
-                item.payload.touched_at = now
-                await self._connection.publish(item.payload.reply, b"+WPI")
+            if now - consumer.heard_at > _SILENCE_S:
+                consumer.breaks(f"nothing heard for {_SILENCE_S:g} s")
+            else:
+                self._hand_out(consumer, consumer.queue.overdue(now))

@@ -134,9 +134,15 @@ class JetStream:
         from the past until it hears of that. Who acts on the answer must write with the
         sequence that it read, or use `read_confirmed`.
         """
-        call = f"STREAM.MSG.GET.{stream}"
+        return await self._get(stream, {"last_by_subj": subject})
+
+    async def message(self, stream: str, sequence: int) -> Stored | None:
+        """The message with this sequence; None if a newer one has taken its place."""
+        return await self._get(stream, {"seq": sequence})
+
+    async def _get(self, stream: str, which: dict[str, object]) -> Stored | None:
         try:
-            found = await self._call(call, {"last_by_subj": subject}, _Found)
+            found = await self._call(f"STREAM.MSG.GET.{stream}", which, _Found)
         except JetStreamError as problem:
             if problem.error_code == _NO_MESSAGE:
                 return None

@@ -19,7 +19,8 @@ from datetime import datetime
 import msgspec
 
 from stromboli.contracts.epochs import Epoch
-from stromboli.contracts.streams import LEASE_SUBJECT, LEASES
+from stromboli.contracts.leases import LeaseValue, lease_subject
+from stromboli.contracts.streams import LEASES
 from stromboli.contracts.subjects import CLUSTER
 from stromboli.runtime.bus.errors import BusError, Unanswered, WrongLastSequence
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream, Stored
@@ -33,15 +34,6 @@ _RENEWALS_PER_LIFE = 5
 _RELEASE_ATTEMPTS = 3
 _MARKER = "Nats-Marker-Reason"
 _OPERATION = "KV-Operation"
-
-
-class LeaseValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands in the key. The acquiring write does not know its own revision yet: 0."""
-
-    holder: str
-    keeper: str
-    """Which keeper wrote it: two processes may be given one name, but never share this."""
-    revision: int = 0
 
 
 class Lease:
@@ -91,7 +83,7 @@ class LeaseKeeper:
         self._jetstream = jetstream
         self._publisher = publisher
         self._clock = clock
-        self._subject = LEASE_SUBJECT.format(service=service, shard=shard)
+        self._subject = lease_subject(service, shard)
         self._holder = holder
         self._keeper = secrets.token_hex(8)
         self._life_s = life_s
@@ -218,6 +210,22 @@ class LeaseKeeper:
             except BusError as problem:
                 log.info("lease.left_to_expire", lease=self._subject, problem=str(problem))
             return
+
+
+class HeldLease(msgspec.Struct, frozen=True):
+    """What somebody who does not hold it reads of a lease."""
+
+    epoch: Epoch
+    value: LeaseValue
+
+
+def held_lease(stored: Stored, bucket_created: str) -> HeldLease | None:
+    """The lease that stands under its key; None if nobody holds it."""
+    value = _value(stored)
+    if value is None:
+        return None
+    epoch = Epoch(_nanoseconds(bucket_created), value.revision or stored.sequence)
+    return HeldLease(epoch, value)
 
 
 def _value(stored: Stored) -> LeaseValue | None:

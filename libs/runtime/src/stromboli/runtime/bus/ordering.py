@@ -1,6 +1,6 @@
 """Which delivered intent may be worked on next: in order per key, in parallel across keys.
 
-Pure, so that a model can drive it. A partition delivers in order; this keeps one line per key
+Pure, so that a model can drive it. INTENT delivers in order; this keeps one line per key
 and hands out the head of a line only when nothing of that key is being worked on, with three
 additions:
 
@@ -21,7 +21,7 @@ by its stream sequence.
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -175,7 +175,7 @@ class _Asked(Generic[T]):
 
 @dataclass(slots=True)
 class KeyedQueue(Generic[T]):
-    """The order of one partition. What a method returns counts as busy until `finish`."""
+    """The order of INTENT. What a method returns counts as busy until `finish`."""
 
     _here: dict[int, Item[T]] = field(default_factory=dict)
     _lines: dict[str, _Line[T]] = field(default_factory=dict)
@@ -187,11 +187,6 @@ class KeyedQueue(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._here)
-
-    @property
-    def items(self) -> Collection[Item[T]]:
-        """Everything that is here and has not ended, in no particular order."""
-        return self._here.values()
 
     def accept(self, item: Item[T]) -> list[Batch[T]]:
         """Take a delivery, unless it is here already; hand out what it made ready."""

@@ -16,9 +16,12 @@ from nats.aio.msg import Msg
 from stromboli.contracts.errors import MessageTooLarge
 from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.errors import (
+    BusClosed,
     BusDisconnected,
+    BusError,
     PublishRefused,
     PublishUncertain,
+    StreamFull,
     WrongLastSequence,
 )
 from stromboli.runtime.bus.window import Window
@@ -31,6 +34,14 @@ MESSAGE_ID = "Nats-Msg-Id"
 MESSAGE_TTL = "Nats-TTL"
 
 _WRONG_LAST_SEQUENCE = (10071, 10164)
+_FORBIDDEN = 403
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 1.0
+GIVE_UP_S = 60.0
+"""Half of the time for which the server knows a message id; so a repeat is never stored twice."""
+_NOT_STORED = 10077
+"""For whatever reason; only the description says which."""
 
 
 class PubAck(msgspec.Struct, frozen=True):
@@ -77,6 +88,7 @@ class Publisher:
         self._in_flight: dict[str, _InFlight] = {}
         self._inbox = connection.new_inbox("pub")
         self._next = 0
+        self._closed = False
 
     @property
     def max_payload(self) -> int:
@@ -108,6 +120,39 @@ class Publisher:
         )
         return await future
 
+    async def publish_until_acked(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        message_id: str,
+        headers: dict[str, str] | None = None,
+        give_up_s: float = GIVE_UP_S,
+    ) -> PubAck:
+        """Repeat the same message with the same id until the server says that it is stored.
+
+        Whatever goes wrong, the message may be stored or may be stored later, so nothing but an
+        acknowledgement ends this. Only what can never be stored is raised at once, see
+        `is_for_good` and `MessageTooLarge`. `PublishUncertain` says that the time was over.
+        """
+        give_up_at = self._clock.monotonic() + give_up_s
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, give_up_at - self._clock.monotonic())):
+                    return await self.publish(
+                        subject, payload, message_id=message_id, headers=headers
+                    )
+            except TimeoutError as late:
+                raise PublishUncertain(subject, f"none within {give_up_s:g} s") from late
+            except BusError as problem:
+                if is_for_good(problem):
+                    raise
+                if self._clock.monotonic() + pause_s >= give_up_at:
+                    raise PublishUncertain(subject, f"{problem}, for {give_up_s:g} s") from problem
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
     async def send(
         self,
         subject: str,
@@ -122,6 +167,8 @@ class Publisher:
 
         Waits only for a place in the window. The future always ends, within the deadline.
         """
+        if self._closed:
+            raise BusClosed("the publisher was closed")
         all_headers = dict(headers or {})
         if expect_last is not None:
             all_headers[EXPECTED_LAST] = str(expect_last)
@@ -134,6 +181,9 @@ class Publisher:
         if size > self._connection.max_payload:
             raise MessageTooLarge(subject, size, self._connection.max_payload)
         await self._window.enter()
+        if self._closed:
+            self._window.leave()
+            raise BusClosed("the publisher was closed")
         self._next += 1
         token = str(self._next)
         future: asyncio.Future[PubAck] = asyncio.get_running_loop().create_future()
@@ -170,19 +220,29 @@ class Publisher:
             unclear = PublishUncertain(entry.subject, f"an answer that can't be read: {problem}")
             future.set_exception(unclear)
             return
+        if answer.error is None and not answer.seq:
+            # Seen with replicas: the first message of this id is still being stored.
+            unclear = PublishUncertain(entry.subject, "an acknowledgement without a sequence")
+            future.set_exception(unclear)
+            return
         if answer.error is None:
             future.set_result(PubAck(answer.stream, answer.seq, answer.duplicate))
             return
         error = answer.error
-        refusal = WrongLastSequence if error.err_code in _WRONG_LAST_SEQUENCE else PublishRefused
-        future.set_exception(refusal(entry.subject, error.err_code, error.description))
+        future.set_exception(_refusal(error)(entry.subject, error.err_code, error.description))
 
     def _deny(self, denied: str) -> None:
         """The server forbids a subject (told in lower case) and will not answer."""
         for token, entry in tuple(self._in_flight.items()):
             if entry.subject.lower() == denied and (future := self._forget(token)) is not None:
-                forbidden = PublishRefused(entry.subject, 403, "this service may not publish there")
+                forbidden = PublishRefused(
+                    entry.subject, _FORBIDDEN, "this service may not publish there"
+                )
                 future.set_exception(forbidden)
+
+    def _close(self) -> None:
+        self._closed = True
+        self._fail_all("the publisher was closed")
 
     def _fail_all(self, detail: str) -> None:
         for token, entry in tuple(self._in_flight.items()):
@@ -200,6 +260,26 @@ class Publisher:
                 if (future := self._forget(token)) is not None:
                     late = PublishUncertain(entry.subject, f"none within {self._deadline_s} s")
                     future.set_exception(late)
+
+
+def is_for_good(problem: BusError) -> bool:
+    """Would the same message fail again, however often it is sent?
+
+    "No stream", "not the leader", "full", "a duplicate is in process" are not: they pass.
+    """
+    match problem:
+        case PublishRefused(code=code):
+            return code == _FORBIDDEN
+        case _:
+            return isinstance(problem, BusClosed)
+
+
+def _refusal(error: _Error) -> type[PublishRefused]:
+    if error.err_code in _WRONG_LAST_SEQUENCE:
+        return WrongLastSequence
+    if error.err_code == _NOT_STORED and "maximum bytes" in error.description:
+        return StreamFull
+    return PublishRefused
 
 
 def _size_on_the_wire(headers: dict[str, str]) -> int:
@@ -229,9 +309,9 @@ async def publishing(
         stop_watching()
         with contextlib.suppress(asyncio.CancelledError):
             await expiry
-        publisher._fail_all("the publisher was closed")  # noqa: SLF001
+        publisher._close()  # noqa: SLF001
         with contextlib.suppress(Exception):
             await subscription.unsubscribe()
 
 
-__all__ = ["BusDisconnected", "PubAck", "Publisher", "publishing"]
+__all__ = ["BusDisconnected", "PubAck", "Publisher", "is_for_good", "publishing"]
