@@ -149,6 +149,32 @@ async def reading(bus: Bus) -> list[object]:
     ]
 
 
+async def the_last_of_each_subject(bus: Bus) -> list[object]:
+    await bus.jetstream.create_stream({**_FACTS, "max_msgs_per_subject": -1})
+    for subject in ("facts.a", "facts.b", "facts.a", "facts.c"):
+        await bus.publisher.publish(subject, b"")
+    places: list[object] = []
+
+    async def take(message: Msg) -> None:
+        places.append((message.subject, place_of(message.reply)._replace(timestamp_ns=0)))
+
+    inbox = bus.connection.new_inbox("last")
+    await bus.connection.subscribe(inbox, take)
+    config = {
+        "name": "last",
+        "deliver_subject": inbox,
+        "deliver_policy": "last_per_subject",
+        "ack_policy": "none",
+        "filter_subjects": ["facts.a", "facts.b", "facts.d"],
+    }
+    created = await bus.jetstream.create_consumer("FACTS", config)
+    await eventually(lambda: len(places) == 2)
+    await bus.publisher.publish("facts.c", b"")
+    await bus.publisher.publish("facts.d", b"")
+    await eventually(lambda: len(places) == 3)
+    return [created.num_pending, places]
+
+
 async def a_work_queue(bus: Bus) -> list[object]:
     jetstream, answers = bus.jetstream, list[object]()
     await jetstream.create_stream(_QUEUE)
@@ -301,7 +327,17 @@ async def _in_memory(script: Script) -> list[object]:
 
 @pytest.mark.nats
 @pytest.mark.parametrize(
-    "script", [streams, expectations, message_ids, lives, reading, a_work_queue, heartbeats]
+    "script",
+    [
+        streams,
+        expectations,
+        message_ids,
+        lives,
+        reading,
+        the_last_of_each_subject,
+        a_work_queue,
+        heartbeats,
+    ],
 )
 async def test_the_bus_in_memory_answers_as_nats_server_does(
     script: Script, nats_server: NatsServer

@@ -186,6 +186,10 @@ class Stream:
         sequences = self._of_subject.get(subject)
         return self.messages[sequences[-1]] if sequences else None
 
+    def last_of_each(self, wanted: Callable[[str], bool]) -> list[int]:
+        """The sequences of the last messages of these subjects, in order."""
+        return sorted(of[-1] for subject, of in self._of_subject.items() if wanted(subject))
+
     def info(self, asked: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         sequences = list(self.messages)
         state: dict[str, Any] = {
@@ -348,6 +352,8 @@ class _Consumer:
     filters: tuple[str, ...] = field(init=False)
     pending: int = field(init=False)
     _next: int = field(init=False)
+    _first: list[int] = field(default_factory=list[int])
+    """Sequences before `_next` that are still to be sent."""
     _delivered: int = 0
     _sent_at: float = 0.0
     _unacknowledged: dict[int, _Unacknowledged] = field(default_factory=dict[int, _Unacknowledged])
@@ -367,9 +373,12 @@ class _Consumer:
                 self._next = self.stream.last_sequence + 1
             case "all":
                 self._next = 1
+            case "last_per_subject":
+                self._next = self.stream.last_sequence + 1
+                self._first = self.stream.last_of_each(self._wants)
             case other:
                 raise NotImplementedError(other)
-        self.pending = sum(1 for _ in self._undelivered())
+        self.pending = len(self._first) + sum(1 for _ in self._undelivered())
 
     def _undelivered(self) -> Iterator[Message]:
         for sequence, message in self.stream.messages.items():
@@ -434,6 +443,9 @@ class _Consumer:
         if message.sequence >= self._next:
             if self._wants(message.subject):
                 self.pending -= 1
+        elif message.sequence in self._first:
+            self._first.remove(message.sequence)
+            self.pending -= 1
         elif (entry := self._unacknowledged.pop(message.sequence, None)) is not None:
             _stop(entry)
 
@@ -463,10 +475,15 @@ class _Consumer:
                 yield self.stream.messages[sequence]
         limit = self.config.get("max_ack_pending", 0) if self._is_explicit else 0
         while self.pending and not 0 < limit <= len(self._unacknowledged):
-            message = self._first_from(self._next)
-            self._next = message.sequence + 1
             self.pending -= 1
-            yield message
+            yield self._take_next()
+
+    def _take_next(self) -> Message:
+        if self._first:
+            return self.stream.messages[self._first.pop(0)]
+        message = self._first_from(self._next)
+        self._next = message.sequence + 1
+        return message
 
     def _first_from(self, sequence: int) -> Message:
         while True:

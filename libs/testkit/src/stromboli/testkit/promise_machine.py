@@ -16,8 +16,10 @@ from typing import Any, Final, cast
 import msgspec
 
 from stromboli.contracts import codec
+from stromboli.contracts.intents import AnyIntent
+from stromboli.contracts.outcomes import AnyOutcome, OutcomeLog
 from stromboli.contracts.records import REPAIRED
-from stromboli.contracts.streams import HISTORY, INTENT, OUTCOME, STATE
+from stromboli.contracts.streams import HISTORY, INTENT, OUTCOME
 from stromboli.gateway.config import GatewaySettings, WebhookSettings
 from stromboli.gateway.leading import Gateway
 from stromboli.runtime import crashpoints
@@ -79,7 +81,7 @@ class Member:
         self.shell: DecidingShell | None = None
         self.lives = 0
         self._task: asyncio.Task[None] | None = None
-        self._ended: list[asyncio.Task[None]] = []
+        self._dead: list[Process] = []
 
     @property
     def alive(self) -> bool:
@@ -98,15 +100,14 @@ class Member:
         """As kill -9: from now on nothing of it is heard, and it has forgotten everything."""
         if self._task is None:
             return
-        task, self._task = self._task, None
+        self._task = None
         if self.link is not None:
             self.link.sever()
         if self.transport is not None:
             self.transport.severed = True
         self.gateway = self.shell = None
-        self.process.thaw()
-        task.cancel()
-        self._ended.append(task)
+        self.process.kill()
+        self._dead.append(self.process)
 
     async def finish(self) -> None:
         """Wait for what is left of its lives; one that ended by itself is a fault of ours."""
@@ -114,7 +115,8 @@ class Member:
         if self._task is not None and self._task.done():
             problem = self._task.exception()
         self.kill()
-        await asyncio.gather(*self._ended, return_exceptions=True)
+        for process in self._dead:
+            await process.ended()
         if problem is not None:
             raise Broken(f"{self.name} has ended by itself") from problem
 
@@ -134,22 +136,22 @@ class Member:
             rng = random.Random(machine.rng.random())
             gateway = Gateway(settings, connection, publisher, kube, self.clock, self.name, rng)
             self.gateway = gateway
+            outcomes = LogReader(
+                connection,
+                self.clock,
+                stream=OUTCOME.name,
+                filters=["vc.outcome.>"],
+                listener=gateway.answered,
+            )
             async with asyncio.TaskGroup() as group:
                 for work in (
                     gateway.keep_streams(),
-                    self._reads(connection, STATE.name, "vc.state.>", gateway.published),
-                    self._reads(connection, OUTCOME.name, "vc.outcome.>", gateway.ended),
+                    gateway.read_state(),
+                    outcomes.run(),
                     gateway.put_rubbish_aside(),
-                    gateway.journal.run(),
                     gateway.take_turns(),
                 ):
                     group.create_task(work)
-
-    async def _reads(self, connection: Any, stream: str, subjects: str, listener: Any) -> None:
-        reader = LogReader(
-            connection, self.clock, stream=stream, filters=[subjects], listener=listener
-        )
-        await reader.run()
 
     async def _scheduler(self) -> None:
         self.link, connection = await self.machine.bus.connect(SCHEDULER, self.process)
@@ -171,18 +173,29 @@ class Member:
 class _Record:
     """What went over the bus, to be looked at when it is over."""
 
-    intents: dict[str, Any] = field(default_factory=dict[str, Any])
-    outcomes: list[Any] = field(default_factory=list[Any])
+    intents: dict[str, AnyIntent] = field(default_factory=dict[str, AnyIntent])
+    answers: dict[str, list[AnyOutcome]] = field(default_factory=dict[str, list[AnyOutcome]])
+    """By intent, those that count."""
     repaired: list[str] = field(default_factory=list[str])
+    _log: OutcomeLog = field(default_factory=OutcomeLog)
 
     def note(self, stream: str, message: Message) -> None:
         if stream == INTENT.name:
             intent = codec.intents.decode(message.payload)
             self.intents[intent.id] = intent
         elif stream == OUTCOME.name:
-            self.outcomes.append(codec.outcomes.decode(message.payload))
-        elif stream == HISTORY.name and REPAIRED.encode() in message.payload:
-            self.repaired.append(repr(message.payload))
+            outcome = self._log.counting(codec.outcomes.decode(message.payload))
+            if outcome is not None:
+                self.answers.setdefault(outcome.intent_id, []).append(outcome)
+        elif stream == HISTORY.name:
+            record = codec.history.decode(message.payload)
+            if record.what == REPAIRED:
+                self.repaired.append(record.why)
+
+    @property
+    def silent(self) -> list[AnyIntent]:
+        """Intents that were stored and have no answer that counts."""
+        return [intent for id_, intent in self.intents.items() if id_ not in self.answers]
 
 
 class Machine:
@@ -257,7 +270,8 @@ class Machine:
         ends = self._loop.time() + within_s
         while not holds():
             if self._loop.time() > ends:
-                raise Broken(f"not within {within_s:g} s: {what() if callable(what) else what}")
+                described = what() if callable(what) else f"{what}: {self.describe()}"
+                raise Broken(f"not within {within_s:g} s: {described}")
             await asyncio.sleep(0.1)
 
     def end_faults(self) -> None:
@@ -279,22 +293,20 @@ class Machine:
         stream = self.bus.jetstream.streams.get(INTENT.name)
         if stream is None or stream.messages:
             found.append("INTENT is not empty")
-        if silent := self.record.intents.keys() - {o.intent_id for o in self.record.outcomes}:
-            found.append(f"without an outcome: {[self.record.intents[one] for one in silent]}")
+        if silent := self.record.silent:
+            found.append(f"without an outcome: {silent}")
         return found
 
     def describe(self) -> str:
-        return "; ".join([*self.unsettled(), *(f"{m.name} leads" for m in self.members if m.leads)])
+        leaders = [f"{member.name} leads" for member in self.members if member.leads]
+        return "; ".join([*self.unsettled(), *leaders, *self._complaints])
 
     def check(self) -> None:
         """What must hold at every moment, looked at afterwards."""
         if self.world.over_committed:
             raise Broken("over-committed: " + self.world.over_committed[0])
-        counts: dict[str, int] = {}
-        for outcome in self.record.outcomes:
-            counts[outcome.intent_id] = counts.get(outcome.intent_id, 0) + 1
-        if twice := [one for one, count in counts.items() if count > 1]:
-            raise Broken(f"answered more than once: {twice}")
+        if twice := [said for said in self.record.answers.values() if len(said) > 1]:
+            raise Broken(f"answered more than once: {twice[0]}")
         if self._complaints:
             raise Broken(f"asyncio complained: {self._complaints}")
         if self.record.repaired:

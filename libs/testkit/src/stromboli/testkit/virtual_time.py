@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar, cast
+from weakref import WeakSet
 
 __all__ = ["Deadlock", "Process", "TooManySteps", "VirtualClock", "VirtualLoop", "run_virtually"]
 
@@ -39,6 +40,7 @@ class Process:
     def __init__(self, name: str) -> None:
         self.name = name
         self.frozen = False
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._held: list[tuple[_Due, tuple[Any, ...], Context]] = []
 
     def __repr__(self) -> str:
@@ -60,6 +62,19 @@ class Process:
         loop = asyncio.get_running_loop()
         for due, args, context in held:
             loop.call_soon(due.late, *args, context=context)
+
+    def kill(self) -> None:
+        """Cancel everything; whoever owns its connections has cut them before."""
+        self.thaw()
+        for task in tuple(self.tasks):
+            task.cancel()
+
+    async def ended(self) -> None:
+        """Wait until nothing of it runs any more, whatever it does about a cancellation."""
+        while running := [task for task in tuple(self.tasks) if not task.done()]:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running, timeout=1)
 
     def hold(self, due: "_Due", args: tuple[Any, ...]) -> None:
         self._held.append((due, args, copy_context()))
@@ -121,6 +136,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        task = super().create_task(coro, name=name, context=context)
+        process = _process.get() if context is None else context.get(_process)
+        if process is not None:
+            process.tasks.add(task)
+        return task
 
     def call_soon(
         self, callback: _Callback, *args: Any, context: Context | None = None
