@@ -1,11 +1,15 @@
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from stromboli.api import kinds
+from stromboli.contracts import codec
+from stromboli.contracts.facts import TOMBSTONE_LIFE_S, ObjectGone
 from stromboli.contracts.streams import JOURNAL, STATE
 from stromboli.kube.wire import PatchType
 from stromboli.runtime.bus.errors import JetStreamError
+from stromboli.runtime.bus.publisher import MESSAGE_TTL
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.testkit.bus_contents import stored_messages
 from stromboli.testkit.bus_fixtures import join
@@ -50,6 +54,30 @@ async def test_a_change_becomes_a_new_fact_and_a_deletion_ends_it(
         lambda: scheduler.view.get("pod", cluster.namespace, "one") is None,
         describe="the pod is gone from the view",
     )
+
+
+async def test_the_end_of_a_pod_is_small_and_its_reader_knows_the_whole_pod_all_the_same(
+    scheduler: BusPeer, cluster: ClusterBuilder
+):
+    await cluster.pod("one")
+    known = await scheduler.until_seen("pod", cluster.namespace, "one")
+    await cluster.delete("pod", "one")
+    await eventually(
+        lambda: scheduler.view.get("pod", cluster.namespace, "one") is None,
+        describe="the pod is gone from the view",
+    )
+
+    stored = await scheduler.jetstream.last_message(
+        STATE.name, f"vc.state.pod.{cluster.namespace}.one"
+    )
+    assert stored is not None
+    fact = codec.facts.decode(stored.payload)
+    assert isinstance(fact, ObjectGone)
+    assert msgspec.msgpack.decode(fact.projection).keys() == {"metadata", "status"}
+    assert stored.headers[MESSAGE_TTL] == f"{TOMBSTONE_LIFE_S}s"
+    (ended,) = [d.ended for d in scheduler.deltas if d.name == "one" and d.ended is not None]
+    assert ended.object.spec == known.object.spec
+    assert scheduler.unreadable_facts == []
 
 
 async def test_objects_that_were_there_before_the_gateway_are_facts_too(

@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from stromboli.contracts.streams import STATE
-from stromboli.testkit.bus_fixtures import join
 from stromboli.testkit.bus_peer import BusPeer
+from stromboli.testkit.comparison import EVERY_KIND
 from stromboli.testkit.gateways import GatewayProcess
 from stromboli.testkit.kube_objects import ClusterBuilder
 from stromboli.testkit.nats_server import NatsServer
@@ -18,6 +18,10 @@ pytestmark = pytest.mark.nats
 
 StartGateway = Callable[..., GatewayProcess]
 _MANY = 80
+_TOLERATIONS = [
+    {"key": f"example.com/taint-{number}", "operator": "Exists"} for number in range(25)
+]
+"""What makes the specs large: ends are without."""
 
 
 async def page(gateway: GatewayProcess, path: str) -> str:
@@ -29,13 +33,14 @@ async def page(gateway: GatewayProcess, path: str) -> str:
 async def limited(
     start_gateway: StartGateway, nats_server: NatsServer, **options: Any
 ) -> GatewayProcess:
-    """A gateway whose STATE has room for about half of the pods to come."""
+    """A gateway whose STATE has room for most of the pods to come, and not for all."""
     first = start_gateway()
     await first.until_ready()
+    async with BusPeer("scheduler", nats_server.url, kinds=EVERY_KIND) as peer:
+        await peer.until_synced()
+        holds = (await peer.jetstream.stream_info(STATE.name)).state.bytes
     await first.terminate()
-    async with join(nats_server) as bus:
-        holds = (await bus.jetstream.stream_info(STATE.name)).state.bytes
-    limit = {"STROMBOLI_GATEWAY_STATE_MAX_BYTES": str(holds + _MANY * 350)}
+    limit = {"STROMBOLI_GATEWAY_STATE_MAX_BYTES": str(holds + _MANY * 1500)}
     gateway = start_gateway(env=limit, **options)
     await gateway.until_ready()
     return gateway
@@ -45,7 +50,7 @@ async def fill(gateway: GatewayProcess, cluster: ClusterBuilder) -> set[str]:
     """More pods than STATE has room for; returns their names."""
     names = {f"pod-{number}" for number in range(_MANY)}
     for name in sorted(names):
-        await cluster.pod(name)
+        await cluster.pod(name, tolerations=_TOLERATIONS)
 
     async def is_full() -> bool:
         return "STATE is full" in await page(gateway, "/readyz?verbose")
@@ -58,10 +63,14 @@ def pods(peer: BusPeer, cluster: ClusterBuilder) -> set[str]:
     return {name for space, name in peer.view.objects("pod") if space == cluster.namespace}
 
 
-async def test_a_full_state_is_told(
-    start_gateway: StartGateway, nats_server: NatsServer, cluster: ClusterBuilder
+@pytest.mark.parametrize("relist_every", ["30m", "1s"])
+async def test_a_full_state_is_told_and_deletions_make_room_for_the_rest(
+    start_gateway: StartGateway,
+    nats_server: NatsServer,
+    cluster: ClusterBuilder,
+    relist_every: str,
 ):
-    gateway = await limited(start_gateway, nats_server)
+    gateway = await limited(start_gateway, nats_server, relist_every=relist_every)
     async with BusPeer("scheduler", nats_server.url) as peer:
         await peer.until_synced()
         names = await fill(gateway, cluster)
@@ -73,6 +82,16 @@ async def test_a_full_state_is_told(
         assert f"of {limit} bytes; raise state_max_bytes or delete" in told
         assert f"stromboli_state_limit_bytes {float(limit)}" in await page(gateway, "/metrics")
         await gateway.until_event("state.filling", limit=limit)
+
+        finished = names - hidden
+        for name in finished:
+            await cluster.delete("pod", name)
+        await eventually(
+            lambda: pods(peer, cluster) == names - finished,
+            deadline_s=20,
+            describe="the deletions, and the pods that waited for room, in the view",
+        )
+        await gateway.until_ready()
 
 
 async def test_raising_the_limit_brings_what_waited(

@@ -33,6 +33,7 @@ from stromboli.gateway import checks
 from stromboli.runtime.bus.intake import IntentIntake
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.runtime.deciding import DecidingShell
+from stromboli.runtime.turn import Pace
 from stromboli.scheduler.__main__ import sources
 from stromboli.scheduler.config import SchedulerSettings
 from stromboli.scheduler.reloading import ReloadingCore
@@ -132,7 +133,7 @@ class Stage:
             publisher=self._member.publisher,
             clock=self._clock,
             holder="test",
-            safety_every_s=3600,
+            pace=Pace(safety_every_s=3600),
         )
 
     # What happens.
@@ -165,8 +166,8 @@ class Stage:
     def _set_time(self, now: float) -> None:
         self._clock.timestamp = now
         self.cluster.set_time(now)
-        if self._shell is not None:
-            self._shell._news.set()  # it looks at the date again, as it does now and then
+        if self._shell is not None and self._shell.turn is not None:
+            self._shell.turn.look()  # it looks at the date again, as it does now and then
 
     async def _rest(self) -> None:
         await eventually(self._is_at_rest, deadline_s=20, interval_s=0.002)
@@ -176,11 +177,11 @@ class Stage:
         return (
             shell is not None
             and core is not None
-            and shell.deciding
-            and not shell._stimuli
+            and shell.turn is not None
+            and not shell.turn.stimuli
             and core.is_at_rest(self._clock.timestamp)
             and cluster.has_told_all
-            and shell.view.reached(cluster.incarnation, cluster.sequence)
+            and shell.view.sequence >= cluster.sequence
         )
 
     # What came of it.
@@ -191,7 +192,6 @@ class Stage:
         # A pod may be gone before it is told why it has to go.
         refused = [one for one in cluster.refused if one.reason is not Reason.STALE]
         assert refused == []
-        assert self._core.unanswered == []
         found = Findings(
             binds={name: node for (_, name), node in gateway.binds.items()},
             evicts=[name for _, name in gateway.evictions],

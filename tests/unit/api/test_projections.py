@@ -7,27 +7,33 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stromboli.api.batch import Job, JobSpec
 from stromboli.api.core import (
     Container,
     ContainerPort,
     EnvVar,
+    Node,
     Pod,
     PodSpec,
+    PodStatus,
     ResourceRequirements,
 )
 from stromboli.api.errors import ObjectUnreadable
 from stromboli.api.kinds import KINDS, NODE, POD, SECRET, VC_JOB, Kind
 from stromboli.api.meta import ObjectMeta
 from stromboli.api.projections import (
+    decode_end,
     decode_projection,
+    encode_end,
     encode_projection,
     project,
     projection_of,
 )
 from stromboli.api.wellknown import LAST_APPLIED_CONFIGURATION
 from stromboli.api.wire import decode_object
+from stromboli.contracts.facts import NOTHING_NEW
 
 POD_JSON = (Path(__file__).parent / "data" / "pod.json").read_bytes()
 
@@ -211,3 +217,29 @@ def test_what_a_pods_containers_run_does_not_travel():
         ports=(ContainerPort(host_port=80),),
     )
     assert travelled.containers == travelled.init_containers == (kept,)
+
+
+def test_the_end_of_a_pod_tells_how_it_ended_and_nothing_that_was_known():
+    known = Pod(metadata=ObjectMeta(name="a", uid="u"), spec=PodSpec(node_name="n1"))
+    ended = replace(known, spec=PodSpec(), status=PodStatus(phase="Failed", message="exit 3"))
+
+    end = encode_end(ended)
+
+    assert msgspec.msgpack.decode(end).keys() == {"metadata", "status"}
+    assert decode_end(POD, known, end) == replace(known, status=ended.status)
+
+
+@pytest.mark.parametrize("nothing", [b"\x80", encode_projection(Pod())])
+def test_the_end_of_a_pod_that_says_nothing_leaves_it_as_it_was_known(nothing: bytes):
+    known = Pod(metadata=ObjectMeta(name="a", uid="u"), status=PodStatus(phase="Running"))
+
+    assert decode_end(POD, known, nothing) is known
+
+
+def test_the_end_of_anything_else_adds_nothing():
+    known = Node(metadata=ObjectMeta(name="n", uid="u"))
+
+    end = encode_end(known)
+
+    assert msgspec.Raw(end) == NOTHING_NEW
+    assert decode_end(NODE, known, end) is known

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from stromboli.contracts.facts import ObjectGone, ObjectSeen
-from stromboli.gateway.difference import LAST_KNOWN, Difference, ObjectFact, Observed
+from stromboli.contracts.facts import NOTHING_NEW, ObjectGone, ObjectSeen
+from stromboli.gateway.difference import Difference, ObjectFact, Observed
 from stromboli.gateway.published import Published
 
 A = ("ns", "a")
@@ -132,7 +132,7 @@ def test_another_uid_under_one_name_is_an_end_and_a_beginning(comparing: Compari
     facts = comparing.difference.seen(found(uid="u2", version="8"), "c")
 
     assert story(facts) == ["gone a u1 5", "seen a u2 8"]
-    assert facts[0].projection == LAST_KNOWN
+    assert facts[0].projection == NOTHING_NEW
 
 
 def test_a_predecessor_shown_by_a_server_that_lags_behind_is_dropped(comparing: Comparing):
@@ -199,7 +199,7 @@ def test_what_vanished_without_a_trace_ends_as_it_was_last_known(comparing: Comp
     (fact,) = comparing.difference.corrections("9", "list/pod/9")
 
     assert story([fact]) == ["gone a u1 5"]
-    assert fact.projection == LAST_KNOWN
+    assert fact.projection == NOTHING_NEW
     assert fact.cause == "list/pod/9"
 
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stromboli.contracts import codec
 from stromboli.contracts.facts import ObjectGone, ObjectSeen
-from stromboli.gateway.difference import LAST_KNOWN, Difference, ObjectFact, Observed
+from stromboli.gateway.difference import Difference, ObjectFact, Observed
 from stromboli.gateway.published import Key, Published
 from stromboli.runtime.bus.reader import LogMessage, LogPosition
 
@@ -223,9 +223,6 @@ class PublishingMachine(RuleBasedStateMachine):
                 lane.append(fact)
 
     def _send(self, fact: ObjectFact) -> None:
-        if isinstance(fact, ObjectGone) and fact.projection == LAST_KNOWN:
-            projection = msgspec.Raw(msgspec.msgpack.encode(0))
-            fact = msgspec.structs.replace(fact, projection=projection)
         self.to_server.append(Sent(self.turn, fact, self.published.last_sequence(fact)))
 
     @precondition(lambda self: self.to_server)

@@ -1,4 +1,4 @@
-"""What the core makes of refusals, of silence and of time."""
+"""What the core makes of refusals and of time."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from stromboli.contracts.intents import BindGang, EvictPod, PatchObject
 from stromboli.contracts.outcomes import Reason, Refused
-from stromboli.contracts.stimuli import OutcomeHeard, Unanswered, WokeUp
+from stromboli.contracts.stimuli import OutcomeHeard, WokeUp
 from stromboli.scheduling.explain import Code
 from stromboli.simulating.hosting import Hosted
 from stromboli.testkit.scheduling_objects import (
@@ -26,7 +26,21 @@ from stromboli.testkit.small_clusters import (
     message,
 )
 
-# Refusals, silence, time.
+# Refusals, time.
+
+
+def refused(intent: BindGang | PatchObject) -> OutcomeHeard:
+    return OutcomeHeard(
+        Refused(
+            intent_id=intent.id,
+            service="scheduler",
+            verb=intent.verb,
+            kind=intent.kind,
+            key=intent.key,
+            reason=Reason.EXPIRED,
+            message="too late",
+        )
+    )
 
 
 def test_a_refused_bind_gives_the_room_back_and_is_tried_again():
@@ -58,8 +72,7 @@ def test_room_that_was_promised_is_not_promised_again(monkeypatch: pytest.Monkey
     assert [intent.name for intent in binds] == ["a"]
 
 
-@pytest.mark.parametrize("answer", ["refused", "unanswered"])
-def test_silence_and_refusal_both_give_the_room_back(answer: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_refusal_of_all_gives_the_room_back(monkeypatch: pytest.MonkeyPatch):
     said: list[Any] = []
     with monkeypatch.context() as patched:
         patched.setattr(Hosted, "perform", lambda _, out: said.extend(out))
@@ -67,19 +80,7 @@ def test_silence_and_refusal_both_give_the_room_back(answer: str, monkeypatch: p
     core = core_of(simulation)
     (bind,) = [intent for intent in said if isinstance(intent, BindGang)]
     assert core.cluster.nodes.used[0, 0] == 2000
-    if answer == "refused":
-        outcome = Refused(
-            intent_id=bind.id,
-            service="scheduler",
-            verb=bind.verb,
-            kind="pod",
-            key=bind.key,
-            reason=Reason.EXPIRED,
-            message="too late",
-        )
-        simulation.perform(core.handle(OutcomeHeard(outcome), now=simulation.now))
-    else:
-        simulation.perform(core.handle(Unanswered(bind), now=simulation.now))
+    simulation.perform(core.handle(refused(bind), now=simulation.now))
     assert core.cluster.nodes.used[0, 0] == 0
 
     simulation.advance(1)
@@ -96,7 +97,7 @@ def test_a_status_is_asked_for_once_and_again_only_when_it_was_not_written(
     said += core.handle(WokeUp(), now=simulation.now)
     (patch,) = [intent for intent in said if isinstance(intent, PatchObject)]
     said.clear()
-    core.handle(Unanswered(patch), now=simulation.now + 20)
+    core.handle(refused(patch), now=simulation.now + 20)
     said += core.handle(WokeUp(), now=simulation.now + 22)
 
     (again,) = [intent for intent in said if isinstance(intent, PatchObject)]

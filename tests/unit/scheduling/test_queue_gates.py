@@ -10,8 +10,8 @@ from stromboli.api.core import Pod, PodSchedulingGate
 from stromboli.api.meta import KubeObject
 from stromboli.api.wellknown import QUEUE_ALLOCATION_GATE
 from stromboli.contracts.intents import PatchObject
-from stromboli.contracts.outcomes import Reason, Refused
-from stromboli.contracts.stimuli import OutcomeHeard, Unanswered, WokeUp
+from stromboli.contracts.outcomes import Reason, Refused, Uncertain
+from stromboli.contracts.stimuli import OutcomeHeard, WokeUp
 from stromboli.scheduling.conf import PluginConf, SchedulingConf
 from stromboli.scheduling.core import SchedulerCore
 from stromboli.scheduling.explain import Code
@@ -63,6 +63,19 @@ def refused(intent: PatchObject) -> OutcomeHeard:
     )
 
 
+def uncertain(intent: PatchObject) -> OutcomeHeard:
+    return OutcomeHeard(
+        Uncertain(
+            intent_id=intent.id,
+            service="scheduler",
+            verb=intent.verb,
+            kind="pod",
+            key=intent.key,
+            message="nobody knows",
+        )
+    )
+
+
 def test_only_the_gates_of_this_very_pod_are_asked_for(said: list[Any]):
     cluster(node("n1"), gang_at_gate("a", 1), conf=CONF)
 
@@ -99,17 +112,15 @@ def test_meanwhile_the_queue_keeps_room_for_it(said: list[Any]):
     assert code(simulation, "b") is Code.QUEUE_LIMIT
 
 
-@pytest.mark.parametrize("answer", ["refused", "unanswered"])
-def test_silence_and_refusal_give_the_room_to_others_and_it_is_asked_again(
-    answer: str, said: list[Any]
-):
+@pytest.mark.parametrize("how", ["refused", "uncertain"])
+def test_refusal_and_doubt_give_the_room_to_others_and_it_is_asked_again(how: str, said: list[Any]):
     simulation = cluster(
         queue("default", capability={"cpu": "1"}), node("n1"), gang_at_gate("a", 1), conf=CONF
     )
     (first,) = openings(said)
     said.clear()
-    stimulus = refused(first) if answer == "refused" else Unanswered(first)
-    simulation.core.handle(stimulus, now=simulation.now)
+    outcome = refused(first) if how == "refused" else uncertain(first)
+    simulation.core.handle(outcome, now=simulation.now)
     said += simulation.core.handle(WokeUp(), now=simulation.now + 11)
 
     (again,) = openings(said)

@@ -22,6 +22,10 @@ def read_text(_: str, projection: msgspec.Raw) -> str:
     return msgspec.msgpack.decode(projection, type=str)
 
 
+def read_end(_: str, known: str, projection: msgspec.Raw) -> str:
+    return f"{known}, {msgspec.msgpack.decode(projection, type=str)}"
+
+
 def seen(name: str, value: object = "v", *, uid: str = "u1", version: str = "1") -> ObjectSeen:
     return ObjectSeen(
         kind="pod",
@@ -44,8 +48,8 @@ def gone(name: str, value: object = "v", *, uid: str = "u1") -> ObjectGone:
     )
 
 
-def marker(incarnation: str = "log") -> KindSynced:
-    return KindSynced(kind="pod", incarnation=incarnation, resource_version="1", count=0)
+def marker(incarnation: str = "log", version: str = "1", kind: str = "pod") -> KindSynced:
+    return KindSynced(kind=kind, incarnation=incarnation, resource_version=version, count=0)
 
 
 @dataclass
@@ -58,7 +62,7 @@ class Watching:
     view: View[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.view = View(["pod"], read_text, self)
+        self.view = View(["pod"], read_text, self, decode_end=read_end)
 
     def changed(self, delta: Delta[str]) -> None:
         kind = "added" if delta.old is None else "gone" if delta.new is None else "changed"
@@ -180,12 +184,20 @@ def test_a_tombstone_whose_projection_cannot_be_read_is_still_an_end(watching: W
     assert watching.story[0].startswith("unreadable: its projection")
 
 
-def test_a_tombstone_shows_how_the_object_ended(watching: Watching):
+def test_a_tombstone_completes_what_was_known_of_the_object(watching: Watching):
     watching.hears(gone("a", value="exit 3"))
 
-    assert watching.story == ["a gone as u1 exit 3"]
+    assert watching.story == ["a gone as u1 v, exit 3"]
     assert watching.deltas[-1].old is not None
     assert watching.deltas[-1].old.object == "v"
+
+
+def test_a_tombstone_that_says_nothing_ends_the_object_as_it_was_known(watching: Watching):
+    watching.hears(gone("a", value=None))
+
+    assert watching.story == ["a gone as u1 v"]
+    assert watching.deltas[-1].ended is not None
+    assert watching.deltas[-1].ended.resource_version == "9"
 
 
 def test_another_uid_under_one_name_is_an_end_and_a_beginning(watching: Watching):
@@ -226,7 +238,8 @@ def test_a_view_starts_over_when_it_may_have_missed_something(
     watching: Watching, incarnation: str, last: int, away_s: float
 ):
     assert watching.attach(incarnation, last, away_s) == 1
-    assert not watching.view.reached(incarnation, 1)
+    assert watching.view.unsynced == ("pod",)
+    assert watching.view.position("pod") == 0
 
 
 def test_a_view_starts_over_when_the_log_is_shorter_than_it_was_seen_to_be(watching: Watching):
@@ -249,5 +262,45 @@ def test_what_nobody_asked_for_is_skipped_but_counted_as_read(watching: Watching
 
     assert watching.story == []
     assert watching.view.skipped_unknown == 1
-    assert watching.view.reached("log", 5)
-    assert not watching.view.reached("log", 6)
+    assert watching.view.sequence == 5
+
+
+def test_a_marker_is_the_position_of_its_kind_also_of_one_that_is_not_kept(watching: Watching):
+    watching.hears(seen("a", version="7"), marker(version="10"), marker(version="4", kind="job"))
+
+    assert watching.view.position("pod") == 10
+    assert watching.view.position("job") == 4
+    assert watching.view.position("node") == 0
+
+
+def test_a_position_counts_only_once_nothing_is_left_to_read(watching: Watching):
+    """Who lags meets a fact only behind the position that covers it: it was overtaken."""
+    watching.hears(marker(version="7"), pending=1)
+    assert watching.view.position("pod") == 1
+
+    watching.hears(seen("a", version="8"))
+    assert watching.view.position("pod") == 7
+
+
+def test_a_position_of_another_log_does_not_count(watching: Watching):
+    watching.hears(marker("another log", version="7"))
+
+    assert watching.view.position("pod") == 1
+
+
+def test_a_position_that_goes_back_is_noticed(watching: Watching):
+    watching.hears(marker(version="7"), marker(version="9"), marker(version="9"))
+    assert watching.view.setbacks == 0
+
+    watching.hears(marker(version="8"))
+    assert (watching.view.setbacks, watching.view.position("pod")) == (1, 8)
+
+
+def test_a_position_is_learnt_anew_when_the_view_starts_over(watching: Watching):
+    watching.hears(marker(version="7"))
+    watching.reads_anew()
+    assert watching.view.position("pod") == 0
+
+    watching.hears(seen("a"), marker(version="5"))
+    watching.view.caught_up()
+    assert (watching.view.setbacks, watching.view.position("pod")) == (0, 5)

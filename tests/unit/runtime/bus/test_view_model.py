@@ -21,7 +21,6 @@ from stromboli.contracts.facts import (
     KindSynced,
     ObjectGone,
     ObjectSeen,
-    WatermarkMoved,
 )
 from stromboli.runtime.bus.reader import LogMessage, LogPosition
 from stromboli.runtime.bus.view import Delta, Entry, Key, View
@@ -62,6 +61,13 @@ class Living(NamedTuple):
     uid: str
     resource_version: str
     value: int
+
+
+class Happened(NamedTuple):
+    """A change of an object, by its version; without a uid it is its end."""
+
+    version: int
+    uid: str
 
 
 class Stored(NamedTuple):
@@ -123,6 +129,9 @@ class ViewMachine(RuleBasedStateMachine):
         self.now = 0.0
         self.cluster: dict[Place, Living] = {}
         self.versions = 0
+        self.happened: dict[Place, list[Happened]] = {}
+        self.damaged = dict.fromkeys(NAMESPACES, False)
+        """Whether a position may stand on a log that has lost what it speaks of."""
         self.logs = 1
         self.log = ModelLog("log-1")
         # The reader: whether it is attached, how far it is, since when it may have missed things.
@@ -183,12 +192,14 @@ class ViewMachine(RuleBasedStateMachine):
     def the_cluster_changes(self, kind: str, name: str, value: int, how: str) -> None:
         place = (kind, (NAMESPACES[kind], name))
         old = self.cluster.get(place)
+        version = self._next_version()
+        uid = ""
         if how == "delete":
             self.cluster.pop(place, None)
         else:
-            version = self._next_version()
             uid = old.uid if old is not None and how == "write" else f"uid-{version}"
             self.cluster[place] = Living(uid, version, value)
+        self.happened.setdefault(place, []).append(Happened(int(version), uid))
 
     def _differences(self, kind: str) -> list[list[ObjectSeen | ObjectGone]]:
         places = {place for place in self.cluster if place[0] == kind}
@@ -254,22 +265,18 @@ class ViewMachine(RuleBasedStateMachine):
     def the_gateway_completes_a_list(self, kind: str) -> None:
         self._publish(kind, 100)
         self._mark(kind, self.log.incarnation)
+        self.damaged[kind] = False
 
     def _mark(self, kind: str, incarnation: str) -> None:
         count = sum(place[0] == kind for place in self.cluster)
+        position = str(self.versions)
         self._append(
-            KindSynced(kind=kind, incarnation=incarnation, resource_version="1", count=count)
+            KindSynced(kind=kind, incarnation=incarnation, resource_version=position, count=count)
         )
 
     @rule(kind=KINDS)
     def a_marker_of_another_log_arrives(self, kind: str) -> None:
         self._mark(kind, "log-0")
-
-    @rule(kind=KINDS)
-    def a_watermark_moves(self, kind: str) -> None:
-        self._append(
-            WatermarkMoved(kind=kind, incarnation=self.log.incarnation, resource_version="1")
-        )
 
     @rule(kind=KINDS, name=NAMES, what=RUBBISH)
     def rubbish_is_written_over_a_fact(self, kind: str, name: str, what: str) -> None:
@@ -380,6 +387,7 @@ class ViewMachine(RuleBasedStateMachine):
     def _lose_the_log(self, kind: str, count: int) -> None:
         self.logs += 1
         self.log = ModelLog(f"log-{self.logs}")
+        self.damaged = dict.fromkeys(NAMESPACES, False)
         self.delivered.clear()
         self._publish(kind, count)
 
@@ -396,6 +404,7 @@ class ViewMachine(RuleBasedStateMachine):
         self._attach()
         self._lose_the_log(kind, count)
         if complete:
+            self._publish(kind, 100)
             self._mark(kind, self.log.incarnation)
         while self._deliver_one():
             pass
@@ -408,6 +417,7 @@ class ViewMachine(RuleBasedStateMachine):
         self.log.lose_the_end(count)
         if worse:
             self.log.lose_what_was_overwritten()
+            self.damaged = dict.fromkeys(NAMESPACES, True)
         self.delivered.clear()
         self._attach()
 
@@ -432,12 +442,31 @@ class ViewMachine(RuleBasedStateMachine):
     def a_synced_view_at_the_end_of_the_log_equals_the_log(self) -> None:
         if not self.attached or self.log.after(self.cursor):
             return
-        assert self.view.reached(self.log.incarnation, self.cursor)
+        assert self.view.incarnation == self.log.incarnation
         for kind in self.view.kinds:
             if self.log.has_marker(kind):
                 assert kind not in self.view.unsynced
             if kind not in self.view.unsynced:
                 self._equals_the_log(kind)
+
+    @invariant()
+    def a_position_covers_everything_that_happened_up_to_it(self) -> None:
+        for place, changes in self.happened.items():
+            kind, key = place
+            stored = self.log.at(place)
+            unreadable = stored is not None and stored.fact is None
+            if kind in self.view.unsynced or self.damaged[kind] or unreadable:
+                continue
+            covered = [c for c in changes if c.version <= self.view.position(kind)]
+            entry = self.view.objects(kind).get(key)
+            if not covered:
+                continue
+            if entry is None:
+                later = [c for c in changes if c.version >= covered[-1].version]
+                assert any(not change.uid for change in later), "it was not there yet"
+            else:
+                known = int(entry.resource_version)
+                assert known >= covered[-1].version + (not covered[-1].uid)
 
     def _equals_the_log(self, kind: str) -> None:
         known = dict(self.view.objects(kind))

@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api.batch import Job, JobSpec
-from stromboli.api.core import Container, Pod
+from stromboli.api.core import Container, Pod, PodStatus
 from stromboli.api.core.volumes import Volume
 from stromboli.api.cron import CronJob
 from stromboli.api.errors import ObjectUnreadable
@@ -35,7 +35,9 @@ from stromboli.api.wire import UNREADABLE, decode_object
 
 __all__ = [
     "REDACTED",
+    "decode_end",
     "decode_projection",
+    "encode_end",
     "encode_projection",
     "project",
     "projection_of",
@@ -77,6 +79,31 @@ def decode_projection(kind: Kind[T], packed: bytes | msgspec.Raw) -> T:
         return _decoder(kind.type).decode(packed)
     except UNREADABLE as fault:
         raise ObjectUnreadable(f"the projection of a {kind.kind}", str(fault)) from fault
+
+
+class _End(msgspec.Struct):
+    """What is told of a pod that is gone: its spec is what everybody knew."""
+
+    metadata: ObjectMeta
+    status: PodStatus
+
+
+def encode_end(projection: KubeObject) -> bytes:
+    """What the end of an object adds to what is known of it; nil but for pods."""
+    if not isinstance(projection, Pod):
+        return _ENCODER.encode(None)
+    pod = projection_of(projection)
+    return _ENCODER.encode(_End(pod.metadata, pod.status))
+
+
+def decode_end(kind: Kind[T], known: T, packed: bytes | msgspec.Raw) -> T:
+    """How an object was last, from what was known of it and what its end adds."""
+    if not isinstance(known, Pod):
+        return known
+    end = decode_projection(kind, packed)
+    if not isinstance(end, Pod) or not end.metadata.name:
+        return known
+    return replace(known, metadata=end.metadata, status=end.status)
 
 
 @cache

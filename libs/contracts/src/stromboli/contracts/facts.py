@@ -17,8 +17,11 @@ OBJECTS = SubjectTemplate(OBJECT_SUBJECT)
 
 SYNC_TOKEN = "sync"  # noqa: S105 (a subject token, not a secret)
 
-TOMBSTONE_LIFE_S = 24 * 3600
+TOMBSTONE_LIFE_S = 600
 """A reader that was away for less than half of this has missed no deletion."""
+
+NOTHING_NEW = msgspec.Raw(b"\xc0")
+"""The projection of an end that adds nothing to what the views know of the object (a nil)."""
 
 
 @travels_on(OBJECT_SUBJECT)
@@ -35,7 +38,11 @@ class ObjectSeen(Message, frozen=True, kw_only=True, tag="object.seen.v1"):
 
 @travels_on(OBJECT_SUBJECT)
 class ObjectGone(Message, frozen=True, kw_only=True, tag="object.gone.v1"):
-    """The object with this uid is gone; the last projection says how it ended."""
+    """The object with this uid is gone.
+
+    Of a pod the projection has metadata and status, which say how it ended. Of everything else
+    it is NOTHING_NEW: thousands of ends stand on STATE beside what lives, so they are small.
+    """
 
     kind: str
     namespace: str = ""

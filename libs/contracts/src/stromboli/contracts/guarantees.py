@@ -1,4 +1,4 @@
-"""`python -m stromboli.contracts.guarantees`: what Stromboli promises, and which tests hold it to it.
+"""`python -m stromboli.contracts.guarantees`: what Stromboli promises, and the tests that hold it.
 
 Each promise is one sentence that an operator understands, with the mechanism behind it and the
 tests that fail without it. The page in docs is made from this table, and a test of its own fails
@@ -32,7 +32,7 @@ _PATH: Final = Path("docs/reference/guarantees.md")
 _HEAD: Final = """\
 # What Stromboli promises
 
-Made from `stromboli.contracts.guarantees` by `make generate`; do not edit. Every promise holds while
+Made from `stromboli.contracts.guarantees` by `make generate`; do not edit. A promise holds while
 processes are killed or frozen, connections break, messages are lost, late or repeated, and clocks
 differ. `make test` and `make faults` run the tests that are named here.
 """

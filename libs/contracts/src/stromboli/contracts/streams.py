@@ -44,7 +44,7 @@ JOURNAL_SUBJECT = "vc.journal."
 
 STATE = StreamSpec(
     name="STATE",
-    description="The newest fact about every object; tombstones for a day",
+    description="The newest fact about every object; tombstones for ten minutes",
     subjects=(f"{STATE_SUBJECT}>",),
     max_msgs_per_subject=1,
     max_bytes=2048 * _MIB,

@@ -135,9 +135,8 @@ class Asker:
                 *(basis.turn, basis.decision, basis.attempt),
             ),
             "key": self.key,
-            # The shell fills in who asks and until when.
+            # The shell fills in who asks, and for which epoch.
             "service": CONTROLLERS,
-            "not_after": 0.0,
         }
 
 

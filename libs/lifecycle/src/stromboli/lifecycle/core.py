@@ -22,7 +22,6 @@ from stromboli.contracts.stimuli import (
     Ready,
     SafetyPass,
     Stimulus,
-    Unanswered,
     WakeAt,
     WokeUp,
 )
@@ -98,9 +97,6 @@ class LifecycleCore:
             case OutcomeHeard(outcome):
                 heard = ((engine, engine.hear(outcome, now)) for engine in self._engines)
                 return [(engine, key) for engine, key in heard if key is not None]
-            case Unanswered(intent):
-                missed = ((engine, engine.miss(intent, now)) for engine in self._engines)
-                return [(engine, key) for engine, key in missed if key is not None]
             case ProbeAnswered():
                 return [(engine, stimulus.key) for engine in self._probed(stimulus, now)]
             case WokeUp():

@@ -1,8 +1,9 @@
 """Runs one controller: one decision at a time per key, on a view that shows all done before.
 
-A touched key is decided at once if nothing of an earlier decision about it is open or not yet
-seen in the view, and otherwise as soon as that ends; any number of keys side by side. What is
-refused is asked again later, and ever later. A timer brings a key back at a time that its
+A touched key is decided at once if nothing of an earlier decision about it is open, and
+otherwise as soon as that ends; any number of keys side by side. An answer comes after the facts
+that it speaks of, so what was done is known by then. What is refused, or may not have been done,
+is asked again later, and ever later. A timer brings a key back at a time that its
 decision named. All of this may be lost: a new engine finds everything in the facts.
 """
 
@@ -15,14 +16,13 @@ from msgspec.structs import replace
 
 from stromboli.api import kinds
 from stromboli.contracts.intents import (
+    AnyIntent,
     CreateObject,
     DeleteObject,
-    Envelope,
     GenerateSecret,
     Intent,
 )
-from stromboli.contracts.outcomes import AnyOutcome, Applied, Reason, Refused
-from stromboli.contracts.outstanding import Outstanding
+from stromboli.contracts.outcomes import AnyOutcome, Applied, Reason, Refused, Uncertain
 from stromboli.contracts.permissions import CONTROLLERS
 from stromboli.contracts.records import HistoryRecorded
 from stromboli.contracts.stimuli import Instruction
@@ -38,7 +38,6 @@ DECISION_FAILED: Final = "decision.failed"
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 30.0
-_A_MOMENT_S: Final = 0.05
 _SAY_AGAIN_S: Final = 3600.0
 """An event that the API server has forgotten by now may be told again."""
 
@@ -49,9 +48,13 @@ _NO_FAULT_OF_THE_WISH: Final = frozenset({Reason.EXPIRED, Reason.FENCED})
 class _Memory:
     """What the engine knows about a key beyond the facts."""
 
+    open: dict[str, AnyIntent] = field(default_factory=dict[str, AnyIntent])
+    """What was asked for and is not answered, by id."""
+    attempt: int = 1
+    """Goes into the ids of the next intents; grows when something was not done."""
     refusals: int = 0
     failed: bool = False
-    """Something of the last decision was refused or not answered."""
+    """Something of the last decision was refused, or may not have been done."""
     refusal: Refused | None = None
     not_before: float = 0.0
     made: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
@@ -66,7 +69,6 @@ class Engine:
     controller: Controller
     world: World
     turn: str = ""
-    _book: Outstanding = field(init=False)
     _prefix: str = field(init=False)
     """What the keys of this controller begin with."""
     _memory: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
@@ -76,7 +78,6 @@ class Engine:
     _decisions: int = 0
 
     def __post_init__(self) -> None:
-        self._book = Outstanding(watched=frozenset(self.controller.reads))
         self._prefix = f"{self.controller.decides}/"
 
     # Stimuli to keys.
@@ -91,20 +92,16 @@ class Engine:
         ended = change.ended
         if ended is not None:
             for key in mine:
-                self._end(key, change, ended)
+                self._end(key, change)
         yield from self.controller.touched_by(change, self.world)
-        is_heeded = not mine or self.controller.heeds(change)
-        # A key whose own writes were not seen yet may wait for just this version.
-        yield from mine if is_heeded else filter(self._book.is_closed, mine)
+        if mine and self.controller.heeds(change):
+            yield from mine
 
-    def _end(self, key: str, change: Change, ended: Entry) -> None:
+    def _end(self, key: str, change: Change) -> None:
         is_itself = parts_of(key) == (change.kind, *change.place)
         if is_itself and self.controller.ends_with_object:
-            self._book.forget_key(key)
             self._forget(key)
             self.controller.forget(key)
-        else:
-            self._book.ended(key, ended.uid)
 
     def _forget(self, key: str) -> None:
         self._memory.pop(key, None)
@@ -112,30 +109,27 @@ class Engine:
 
     def hear(self, outcome: AnyOutcome, now: float) -> str | None:
         """The key that an answer is about, if it is an answer to this engine."""
-        if isinstance(outcome, Applied) and self.world.is_known_gone(
-            outcome.kind, outcome.namespace, outcome.name, outcome.uid
-        ):
-            outcome = replace(outcome, uid="")  # it came and went: no more of it will be seen
-        intent = self._book.answered(outcome, now=now)
-        if intent is None:
+        memory = self._memory.get(outcome.key)
+        intent = None if memory is None else memory.open.pop(outcome.intent_id, None)
+        if memory is None or intent is None:
             return None
-        memory = self._memory.setdefault(outcome.key, _Memory())
         match outcome:
             case Applied():
                 self._remember_made(memory, intent, outcome)
-            case Refused() if outcome.kind != kinds.EVENT.token:
-                if outcome.reason not in _NO_FAULT_OF_THE_WISH:
-                    memory.refusal = _named(outcome, intent)
-                self._pause(memory, now)
+            case Refused() | Uncertain():
+                memory.attempt += 1
+                if outcome.kind != kinds.EVENT.token:
+                    self._not_done(memory, intent, outcome, now)
             case _:
                 pass
         return outcome.key
 
-    def miss(self, intent: Envelope, now: float) -> str | None:
-        if not self._book.unanswered(intent):
-            return None
-        self._pause(self._memory.setdefault(intent.key, _Memory()), now)
-        return intent.key
+    def _not_done(
+        self, memory: _Memory, intent: AnyIntent, outcome: Refused | Uncertain, now: float
+    ) -> None:
+        if isinstance(outcome, Refused) and outcome.reason not in _NO_FAULT_OF_THE_WISH:
+            memory.refusal = _named(outcome, intent)
+        self._pause(memory, now)
 
     def _pause(self, memory: _Memory, now: float) -> None:
         """Ask again later, and ever later: what is refused now will be so for a while."""
@@ -143,7 +137,7 @@ class Engine:
         pause_s = _FIRST_PAUSE_S * 2 ** min(memory.refusals, 20)
         memory.not_before = now + min(_LONGEST_PAUSE_S, pause_s)
 
-    def _remember_made(self, memory: _Memory, intent: Envelope, applied: Applied) -> None:
+    def _remember_made(self, memory: _Memory, intent: AnyIntent, applied: Applied) -> None:
         place = (applied.kind, applied.name)
         if applied.kind in self.controller.reads:
             return
@@ -180,12 +174,9 @@ class Engine:
     # Deciding.
 
     def decide(self, key: str, now: float) -> list[Instruction]:
-        if self._book.has_open(key):
-            return []
-        if not self._book.may_decide(key, self.world.version_of, now=now):
-            self._set_timer(key, now + self._book.closed_at_most_s + _A_MOMENT_S)
-            return []
         memory = self._memory.setdefault(key, _Memory())
+        if memory.open:
+            return []
         if memory.not_before > now:
             self._set_timer(key, memory.not_before)
             return []
@@ -199,7 +190,7 @@ class Engine:
     ) -> list[Instruction]:
         kind, namespace, name = parts_of(key)
         entry = self.world.find(kind, namespace, name)
-        asker = self._asker(key, entry)
+        asker = self._asker(key, entry, memory.attempt)
         case = Case(
             key=key,
             namespace=namespace,
@@ -218,21 +209,20 @@ class Engine:
             verdict = _confession(case, fault, asker, memory.not_before)
         asker.intents = [i for i in asker.intents if not _is_old_news(i, memory, now)]
         self.controller.was_asked(key, asker.intents)
-        for intent in asker.intents:
-            self._book.ask(intent)
+        memory.open |= {intent.id: intent for intent in asker.intents}
         self._set_timer(key, verdict.look_again_at)
         if entry is None and not asker.intents and verdict.look_again_at is None:
             self._memory.pop(key, None)
         return [*asker.intents, *verdict.history, *verdict.probes]
 
-    def _asker(self, key: str, entry: Entry | None) -> Asker:
+    def _asker(self, key: str, entry: Entry | None, attempt: int) -> Asker:
         self._decisions += 1
         basis = Basis(
             uid=entry.uid if entry else "",
             resource_version=entry.resource_version if entry else "",
             turn=f"{self.turn}/{self.controller.name}",
             decision=self._decisions,
-            attempt=self._book.attempt(key),
+            attempt=attempt,
         )
         return Asker(key, basis)
 
@@ -254,7 +244,7 @@ def _confession(case: Case, fault: Exception, asker: Asker, again_at: float) -> 
     return Verdict(history=(record,), look_again_at=again_at)
 
 
-def _named(refused: Refused, intent: Envelope) -> Refused:
+def _named(refused: Refused, intent: AnyIntent) -> Refused:
     """With the name of what was refused, which an answer may lack."""
     if refused.name or not isinstance(intent, Intent):
         return refused

@@ -130,11 +130,6 @@ class World:
         prefix = f"{kind}/"
         return (key for key in self._filed if key.startswith(prefix))
 
-    def version_of(self, kind: str, namespace: str, name: str) -> tuple[str, str] | None:
-        """(uid, resourceVersion) as the view has it, for the book of outstanding intents."""
-        entry = self.find(kind, namespace, name)
-        return None if entry is None else (entry.uid, entry.resource_version)
-
     def is_known_gone(self, kind: str, namespace: str, name: str, uid: str) -> bool:
         return self._gone.get((kind, (namespace, name)), ("", ""))[0] == uid
 

@@ -22,6 +22,7 @@ from stromboli.runtime.health import Health, HealthServer, HealthSettings, NotRe
 from stromboli.runtime.logs import LogSettings
 from stromboli.runtime.process import Lifetime, Step, run_service
 from stromboli.runtime.telemetry import Telemetry
+from stromboli.runtime.turn import Pace
 from stromboli.runtime.units import Duration
 
 __all__ = ["DecidingSettings", "run_deciding_service"]
@@ -36,6 +37,8 @@ class DecidingSettings(Protocol):
     def health(self) -> HealthSettings: ...
     @property
     def log(self) -> LogSettings: ...
+    @property
+    def instance(self) -> str: ...
     @property
     def lease_life(self) -> Duration: ...
     @property
@@ -80,6 +83,11 @@ def run_deciding_service(
     return run_service(live, service=service, log_settings=settings.log)
 
 
+def _unique_name() -> str:
+    """No other process ever has it, so none takes another's lease."""
+    return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+
+
 async def _serve(
     service: str,
     settings: DecidingSettings,
@@ -104,9 +112,9 @@ async def _serve(
             connection=connection,
             publisher=publisher,
             clock=clock,
-            holder=f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}",
+            holder=settings.instance or _unique_name(),
             lease_life_s=settings.lease_life,
-            safety_every_s=settings.safety_every,
+            pace=Pace(safety_every_s=settings.safety_every),
         )
 
         def readiness() -> Ok | NotReady:

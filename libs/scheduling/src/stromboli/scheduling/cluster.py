@@ -503,6 +503,16 @@ class Cluster:
             self.ledger.promised(intent.id, (intent.namespace, intent.name), part)
             at += len(part)
 
+    def assume(self, namespace: str, name: str, uid: str, node: str) -> bool:
+        """A pod that was bound, or may have been; False if the facts show how it is."""
+        key = (namespace, name)
+        task = self._tasks.get(key)
+        if task is None or task.uid != uid or task.node or task.status is not TaskStatus.PENDING:
+            return False
+        self.ledger.assume(replace(task, status=TaskStatus.BINDING, node=node))
+        self._pod_seen(key, task)
+        return True
+
     def knows(self, task: Task) -> bool:
         """Whether this very pod is still there."""
         found = self._tasks.get((task.namespace, task.name))
@@ -533,7 +543,7 @@ class Cluster:
         self._stands(replace(task, status=TaskStatus.RELEASING))
 
     def stays(self, task: Task) -> None:
-        """The eviction was refused, or nobody answered: as things stand the pod stays."""
+        """The eviction was refused: as things stand the pod stays."""
         current = self._tasks.get((task.namespace, task.name))
         ending = current is not None and current.status is TaskStatus.RELEASING
         if current is not None and current.uid == task.uid and ending:

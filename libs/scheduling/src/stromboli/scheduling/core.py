@@ -24,7 +24,6 @@ from stromboli.contracts.stimuli import (
     Ready,
     SafetyPass,
     Stimulus,
-    Unanswered,
     WakeAt,
     WokeUp,
 )
@@ -202,10 +201,10 @@ class SchedulerCore:
                 self.cluster.apply(stimulus)
             case OutcomeHeard(outcome):
                 said = self._answers.heard(outcome, now)
-            case Unanswered(intent):
-                said = self._answers.not_done(intent.id, now)
-            case Ready():
+                said += self._wake_at(self._answers.next_look)
+            case Ready(assumed):
                 self._ready = True
+                self._answers.take_over(assumed, now)
                 return self._timed_cycle(now)
             case WokeUp():
                 self._alarm = math.inf
@@ -273,6 +272,7 @@ class SchedulerCore:
                 said += self._conclude(key, session, decisions, now)
         for crowd, last in reserve.last.items():
             self._attention.follow(crowd, last, now)
+        said += self._answers.ask_again(now)
         said += self._repaired(only_checked, decisions, now)
         said += self._report_queues(session.dirty, now)
         said += self._reporting.set_aside(now)
@@ -306,6 +306,7 @@ class SchedulerCore:
             self._attention.next_look,
             self._reporting.queues.next_report,
             self._walk.next_step,
+            self._answers.next_look,
         )
 
     # The safety pass.
@@ -527,15 +528,7 @@ class SchedulerCore:
     def _evict(self, eviction: Eviction, now: float) -> list[Instruction]:
         claimant = eviction.claimant.key if eviction.claimant else None
         job = eviction.contender.job
-        return self._tell_to_go(job, eviction.task, eviction.action, now, claimant=claimant)
-
-    def _tell_to_go(
-        self, job: Job, task: Task, why: str, now: float, *, claimant: JobKey | None = None
-    ) -> list[Instruction]:
-        intent = self._asking.evict(job, task, now)
-        self.cluster.told_to_go(task, intent.id, claimant)
-        self._reporting.told_to_go(intent.id, task, why)
-        return [intent]
+        return self._answers.tell_to_go(job, eviction.task, eviction.action, now, claimant=claimant)
 
     def _conclude(
         self, key: JobKey, session: Session, decisions: Decisions, now: float
@@ -590,7 +583,7 @@ class SchedulerCore:
         deadline = self._half_bound.deadline(job.key)
         if deadline is None:
             return []
-        if now < deadline or self.cluster.ledger.owes(job.key):
+        if now < deadline or self._answers.owes_answers(job):
             # Binds that are under way may still complete it.
             self._attention.look_at(job.key, max(deadline, now + _LOOK_AGAIN_S))
             return []
@@ -599,9 +592,10 @@ class SchedulerCore:
             f"{job.min_member} are needed"
         )
         said: list[Instruction] = []
-        for task in job.in_status(TaskStatus.BOUND, TaskStatus.RUNNING):
+        # Also pods that may be bound yet: one that is gone can't be.
+        for task in job.in_status(TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.BINDING):
             if not self.cluster.ledger.is_evicting(task.uid):
-                said += self._tell_to_go(job, task, _HALF_BOUND, now)
+                said += self._answers.tell_to_go(job, task, _HALF_BOUND, now)
         return [*said, told(job, "gang.evicted", why, now)] if said else []
 
 

@@ -75,7 +75,6 @@ def event(
         id=intent_id(SCHEDULER, "event", namespace, name),
         key=key,
         service=SCHEDULER,
-        not_after=0.0,
         kind="event",
         namespace=namespace,
         name=name,

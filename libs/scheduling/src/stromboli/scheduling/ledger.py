@@ -1,8 +1,8 @@
 """What was asked for and is not seen yet: nodes promised to pods, pods told to go, gates opened.
 
 A promise takes room like a pod on the node does. It ends when the pod's own fact shows where
-it is, when the gateway says that the pod was not bound, or when nobody answered in time; only
-then is the room free again. So the scheduler never promises the same room twice.
+it is or that it is gone, or when the gateway says that the pod was not bound and will not be;
+only then is the room free again. So the scheduler never promises the same room twice.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,6 @@ class Ledger:
     _by_intent: dict[str, tuple[JobKey, list[str]]] = field(
         default_factory=dict[str, tuple[JobKey, list[str]]]
     )
-    _per_job: dict[JobKey, int] = field(default_factory=dict[JobKey, int])
     _evictions: dict[str, Task] = field(default_factory=dict[str, Task])
     """Pods that were told to go and are not seen ending yet, as they were last seen."""
     _eviction_of: dict[str, tuple[str, JobKey | None]] = field(
@@ -43,26 +42,22 @@ class Ledger:
     def is_promised(self, uid: str) -> bool:
         return uid in self._promises
 
-    def owes(self, job: JobKey) -> bool:
-        """Whether the job has pods whose binding is not settled."""
-        return job in self._per_job
-
     def promised(self, intent_id: str, job: JobKey, tasks: Sequence[Task]) -> None:
         uids = [task.uid for task in tasks]
         self._promises.update(zip(uids, tasks, strict=True))
-        self._per_job[job] = self._per_job.get(job, 0) + len(uids)
         self._by_intent[intent_id] = (job, uids)
+
+    def assume(self, task: Task) -> None:
+        """A predecessor has promised it; no intent of ours is about it."""
+        self._promises[task.uid] = task
+
+    def asked_again(self, intent_id: str, promise: Task) -> None:
+        """Another intent is about a promise that stands."""
+        self._by_intent[intent_id] = (promise.job, [promise.uid])
 
     def settle(self, uid: str) -> Task | None:
         """The promise is kept or void; None if there was none."""
-        promise = self._promises.pop(uid, None)
-        if promise is not None:
-            number = self._per_job[promise.job] - 1
-            if number:
-                self._per_job[promise.job] = number
-            else:
-                del self._per_job[promise.job]
-        return promise
+        return self._promises.pop(uid, None)
 
     def close(self, intent_id: str) -> tuple[JobKey, list[str]] | None:
         """The intent has ended: whose pods it was about, and their uids, settled or not."""

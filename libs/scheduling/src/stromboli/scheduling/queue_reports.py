@@ -143,7 +143,6 @@ class QueueReports:
             id=intent_id(SCHEDULER, "queue", queue.uid, repr(now), self._number),
             key=job_key("queue", "", queue.name),
             service=SCHEDULER,
-            not_after=0.0,
             kind="queue",
             name=queue.name,
             uid=queue.uid,

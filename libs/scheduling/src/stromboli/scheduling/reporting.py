@@ -76,6 +76,10 @@ class Reporting:
     def told_to_go(self, intent_id: str, task: Task, why: str) -> None:
         self._victims[intent_id] = (task, why)
 
+    def why_told_to_go(self, intent_id: str) -> str:
+        """Of an intent that has ended without telling whether the pod goes."""
+        return self._victims.pop(intent_id, (None, ""))[1]
+
     def goes(self, intent_id: str, now: float) -> list[Instruction]:
         """A pod is ending because we asked for it: now it is told, and the pod itself says so.
 

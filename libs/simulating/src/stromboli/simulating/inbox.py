@@ -1,14 +1,15 @@
 """What has happened and was not yet handled, oldest first.
 
 As on the bus, only the newest fact about an object counts: whoever reads late sees the object
-once, as it is. An object that went away, or gave its name to another one, is told in full.
+once, as it is. An object that went away, or gave its name to another one, is told in full. And
+as in a shell, answers come after all facts that were there by then.
 """
 
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from stromboli.contracts.stimuli import FactChanged, Stimulus
+from stromboli.contracts.stimuli import FactChanged, OutcomeHeard, Stimulus
 
 __all__ = ["Inbox"]
 
@@ -31,7 +32,7 @@ class Inbox:
     def take(self) -> list[Stimulus]:
         waiting = [stimulus for stimulus in self._waiting if stimulus is not None]
         self.clear()
-        return waiting
+        return sorted(waiting, key=lambda stimulus: isinstance(stimulus, OutcomeHeard))
 
     def clear(self) -> None:
         self._waiting = []

@@ -4,6 +4,7 @@ It uses the very modules that real services use, so a test with a peer tests the
 adds is memory: every delta and every outcome is kept, for the test to look at.
 """
 
+import asyncio
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from stromboli.api import kinds
-from stromboli.api.projections import decode_projection
+from stromboli.api.projections import decode_end, decode_projection
 from stromboli.contracts.epochs import NO_EPOCH, Epoch
 from stromboli.contracts.intents import (
     AnyIntent,
@@ -26,12 +27,16 @@ from stromboli.contracts.intents import (
     PodBinding,
     intent_id,
 )
-from stromboli.contracts.outcomes import AnyOutcome
+from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered
 from stromboli.contracts.partitions import job_key
+from stromboli.contracts.permissions import DECIDING
 from stromboli.contracts.streams import STATE, STREAMS
-from stromboli.runtime.bus.asking import FenceRound, ask, outcome_reader
+from stromboli.contracts.subjects import CLUSTER
+from stromboli.runtime.bus.asking import OutcomeListener, ask, outcome_reader
 from stromboli.runtime.bus.connection import BusConnection, BusSettings, connect
+from stromboli.runtime.bus.fences import Fencing
 from stromboli.runtime.bus.jetstream import JetStream
+from stromboli.runtime.bus.leases import Lease, LeaseKeeper
 from stromboli.runtime.bus.publisher import Publisher, publishing
 from stromboli.runtime.bus.reader import LogMessage, LogReader
 from stromboli.runtime.bus.streams import wait_for
@@ -42,6 +47,9 @@ from stromboli.testkit.tasks import background
 from stromboli.testkit.waiting import eventually
 
 __all__ = ["DEFAULT_KINDS", "BusPeer"]
+
+_LEASE_LIFE_S = 30.0
+"""On a crowded machine, too, a test decides itself when a leader is deposed."""
 
 DEFAULT_KINDS = ("namespace", "node", "queue", "vcjob", "vcpodgroup", "pod")
 
@@ -55,6 +63,8 @@ class BusPeer:
     kinds: Sequence[str] = DEFAULT_KINDS
     user: str = ""
     password: str = ""
+    leads: bool = True
+    """Whether it takes the lease of its service at once."""
     epoch: Epoch = NO_EPOCH
     outcomes: list[AnyOutcome] = field(default_factory=list[AnyOutcome])
     deltas: list[Delta[Any]] = field(default_factory=list[Delta[Any]])
@@ -63,12 +73,14 @@ class BusPeer:
     connection: BusConnection = field(init=False)
     publisher: Publisher = field(init=False)
     jetstream: JetStream = field(init=False)
-    _fences: list[FenceRound] = field(default_factory=list[FenceRound])
+    lease: Lease = field(init=False)
+    _keeper: LeaseKeeper = field(init=False)
+    _fencing: list[Fencing] = field(default_factory=list[Fencing])
     _attempts: Iterator[int] = field(default_factory=itertools.count)
     _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     def __post_init__(self) -> None:
-        self.view = View(self.kinds, _decode, self)
+        self.view = View(self.kinds, _decode, self, decode_end=_decode_end)
         self.clock = SystemClock()
 
     # What the view tells us.
@@ -84,8 +96,8 @@ class BusPeer:
 
     def _hear(self, outcome: AnyOutcome) -> None:
         self.outcomes.append(outcome)
-        for fences in self._fences:
-            fences.answer(outcome)
+        for fencing in self._fencing:
+            fencing.hear(outcome)
 
     # Life.
 
@@ -104,11 +116,13 @@ class BusPeer:
             filters=["vc.state.>"],
             listener=self.view,
         )
-        outcomes = outcome_reader(self.connection, self.clock, self._hear)
+        outcomes = outcome_reader(self.connection, self.clock, OutcomeListener(self._hear))
         await self._stack.enter_async_context(background(state.run(), outcomes.run()))
         await eventually(
             lambda: state.attached and outcomes.attached, deadline_s=10, describe="readers attach"
         )
+        if self.service in DECIDING and self.leads:
+            await self.lead()
         return self
 
     async def __aexit__(
@@ -160,13 +174,36 @@ class BusPeer:
         await self.ask(intent)
         return await self.outcome_of(intent, deadline_s)
 
-    async def fence(self, epoch: Epoch, deadline_s: float = 20.0) -> FenceRound:
-        """Speak as a new leader from here on, once every partition has answered."""
-        self.epoch = epoch
-        fences = FenceRound(self.publisher, self.clock, service=self.service, epoch=epoch)
-        self._fences.append(fences)
-        await fences.run(deadline_s=deadline_s)
-        return fences
+    async def lead(self) -> None:
+        """Speak as the leader of this service from here on, whoever was it before.
+
+        All peers of a service bear one name, so the newest takes the lease from the others.
+        """
+        self._keeper = LeaseKeeper(
+            self.jetstream,
+            self.publisher,
+            self.clock,
+            service=self.service,
+            holder=f"peer of {self.service}",
+            life_s=_LEASE_LIFE_S,
+        )
+        self.lease = await self._stack.enter_async_context(self._keeper.lead())
+        self.epoch = self.lease.epoch
+
+    async def fence(self, deadline_s: float = 20.0) -> FenceAnswered:
+        """Once everything has ended that was asked for before, by whoever led then."""
+        fencing = Fencing(
+            self.jetstream,
+            self.publisher,
+            self.clock,
+            keeper=self._keeper,
+            lease=self.lease,
+            service=self.service,
+            shard=CLUSTER,
+        )
+        self._fencing.append(fencing)
+        async with asyncio.timeout(deadline_s):
+            return await fencing.run()
 
     def _common(self, job: str, namespace: str, lives_s: float) -> dict[str, Any]:
         now = self.clock.now().timestamp()
@@ -176,7 +213,7 @@ class BusPeer:
             "key": job_key("vcjob", namespace, job),
             "service": self.service,
             "epoch": self.epoch,
-            "not_after": now + lives_s,
+            "lives_s": lives_s,
             "sent_at": now,
         }
 
@@ -273,3 +310,7 @@ class BusPeer:
 
 def _decode(token: str, projection: msgspec.Raw) -> Any:
     return decode_projection(kinds.by_token(token), projection)
+
+
+def _decode_end(token: str, known: Any, projection: msgspec.Raw) -> Any:
+    return decode_end(kinds.by_token(token), known, projection)

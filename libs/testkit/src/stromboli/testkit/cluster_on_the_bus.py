@@ -1,7 +1,7 @@
 """A cluster in memory behind a real bus: its facts stand on STATE, intents are carried out.
 
 It takes the place of the gateway and of the API server, and says on the bus exactly what they
-would: facts with the sequence that their subjects must have, sync markers, outcomes before
+would: facts with the sequence that their subjects must have, positions, outcomes before
 acknowledgements, answers to fences. So a service that decides can't tell the difference, and
 a test can have one cluster after the other on one NATS server.
 """
@@ -14,12 +14,21 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api.meta import KubeObject
-from stromboli.api.projections import encode_projection
+from stromboli.api.projections import encode_end, encode_projection
 from stromboli.api.wellknown import SCHEDULER_NAME
 from stromboli.contracts import codec
+from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.facts import KindSynced, ObjectGone, ObjectSeen
 from stromboli.contracts.intents import AnyIntent, Fence, Verb
-from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered, Reason, Refused, refused
+from stromboli.contracts.outcomes import (
+    AnyOutcome,
+    FenceAnswered,
+    GatewayTurn,
+    Reason,
+    Refused,
+    refused,
+)
+from stromboli.contracts.permissions import DECIDING
 from stromboli.contracts.streams import HISTORY, STATE
 from stromboli.contracts.subjects import CLUSTER
 from stromboli.runtime.bus.dead_letters import Unreadable
@@ -39,6 +48,9 @@ Check: TypeAlias = Callable[[AnyIntent], tuple[Reason, str] | None]
 _Fact: TypeAlias = ObjectSeen | ObjectGone | KindSynced
 
 
+_TURN = Epoch(1, 1)
+
+
 class ClusterOnTheBus:
     """Give it to an `IntentIntake` as its handler; `begin` makes a new cluster of it."""
 
@@ -55,6 +67,8 @@ class ClusterOnTheBus:
         self._answered = 0
         self._untold: list[_Fact] = []
         self._telling = asyncio.Lock()
+        self._moved: dict[str, str] = {}
+        """Kind → how far it is on STATE, where that was not told."""
         self._last: dict[str, int] = {}
         self._settle_in(Store(0.0))
 
@@ -77,10 +91,10 @@ class ClusterOnTheBus:
         self._settle_in(Store(now))
         for item in objects:
             self.put(item)
-        self._untold += [
-            KindSynced(kind=kind, incarnation=self.incarnation, resource_version="1", count=0)
-            for kind in self._kinds
-        ]
+        for service in DECIDING:
+            turn = GatewayTurn(service=service, gateway=_TURN)
+            await self._bus.publisher.publish(turn.subject(), codec.encode(turn))
+        self._moved = dict.fromkeys(self._kinds, "1")
         await self.tell()
 
     # What happens in the cluster.
@@ -115,7 +129,9 @@ class ClusterOnTheBus:
         item = after or before
         if item is None or kind not in self._kinds:
             return
-        fact = ObjectSeen if after is not None else ObjectGone
+        fact, encode = (
+            (ObjectSeen, encode_projection) if after is not None else (ObjectGone, encode_end)
+        )
         self._untold.append(
             fact(
                 kind=kind,
@@ -123,7 +139,7 @@ class ClusterOnTheBus:
                 name=item.metadata.name,
                 uid=item.metadata.uid,
                 resource_version=self._store.version_of(place_of(item)),
-                projection=msgspec.Raw(encode_projection(item)),
+                projection=msgspec.Raw(encode(item)),
             )
         )
 
@@ -143,6 +159,21 @@ class ClusterOnTheBus:
                     subject, codec.encode(fact), expect_last=self._last.get(subject, 0)
                 )
                 self._last[subject] = self.sequence = ack.seq
+                if isinstance(fact, ObjectSeen | ObjectGone):
+                    self._moved[fact.kind] = fact.resource_version
+            while self._moved:
+                await self._tell_position(*self._moved.popitem())
+
+    async def _tell_position(self, kind: str, version: str) -> None:
+        """Everything of this kind is on STATE, up to what was last written."""
+        position = KindSynced(
+            kind=kind, incarnation=self.incarnation, resource_version=version, count=0
+        )
+        subject = position.subject()
+        ack = await self._bus.publisher.publish(
+            subject, codec.encode(position), expect_last=self._last.get(subject, 0)
+        )
+        self._last[subject] = self.sequence = ack.seq
 
     # What a gateway does with intents.
 
@@ -157,16 +188,17 @@ class ClusterOnTheBus:
     async def _answer(self, outcome: AnyOutcome) -> None:
         """What a watch shows and what was answered come in any order: each in turn is first."""
         self._answered += 1
-        if isinstance(outcome, FenceAnswered):
+        if isinstance(outcome, FenceAnswered) or self._answered % 2:
             await self.tell()
-            outcome = replace(outcome, state_sequence=self.sequence)
-        elif self._answered % 2:
-            await self.tell()
+        outcome = replace(outcome, gateway=_TURN)
         await self._bus.publisher.publish(outcome.subject(), codec.encode(outcome))
         await self.tell()
 
-    async def unreadable(self, message: Unreadable, reason: str) -> None:
-        raise AssertionError(f"{message.subject}: {reason}")
+    def arrived(self, delivery: Delivery) -> None:
+        """Everybody who asks leads, here."""
+
+    async def unreadable(self, message: Unreadable, reason: str, *, intent_id: str) -> None:
+        raise AssertionError(f"{message.subject}: {reason} ({intent_id})")
 
     async def failed(self, batch: Batch[Delivery], problem: Exception) -> None:
         raise AssertionError(f"intents of {batch.key} can't be carried out") from problem
@@ -179,10 +211,7 @@ class ClusterOnTheBus:
                 verb=Verb.FENCE,
                 kind=CLUSTER,
                 key=intent.key,
-                partition=intent.in_partition,
                 epoch=intent.epoch,
-                incarnation=self.incarnation,
-                state_sequence=0,
             )
         refusal = self._check(intent)
         if refusal is not None:

@@ -14,7 +14,6 @@ from stromboli.contracts.stimuli import (
     Probe,
     Ready,
     Stimulus,
-    Unanswered,
     WakeAt,
     WokeUp,
 )
@@ -30,8 +29,6 @@ class ObservedCore:
         self._unanswered: set[str] = set()
         self.is_ready = False
         self.wake_at = math.inf
-        self.unanswered: list[Unanswered] = []
-        """What nobody answered in time."""
 
     def is_at_rest(self, now: float) -> bool:
         """Of what it was told; what is on its way to it is not known here."""
@@ -45,9 +42,6 @@ class ObservedCore:
                 self.wake_at = math.inf
             case OutcomeHeard(outcome):
                 self._unanswered.discard(outcome.intent_id)
-            case Unanswered(intent):
-                self._unanswered.discard(intent.id)
-                self.unanswered.append(stimulus)
             case _:
                 pass
         said = self._core.handle(stimulus, now=now)

@@ -35,6 +35,13 @@ class ControllersSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
         bool,
         msgspec.Meta(description="a PodGroup of pods takes annotations of what owns the pods"),
     ] = True
+    instance: Annotated[
+        str,
+        msgspec.Meta(
+            description="a name that the supervisor gives to one process at a time, such as the "
+            "pod's name: after a restart it leads at once; empty for a name of its own"
+        ),
+    ] = ""
     lease_life: Annotated[
         Duration,
         msgspec.Meta(description="how long a silent leader still counts; at least 1s"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stromboli.contracts.facts import ObjectGone, ObjectSeen
+from stromboli.contracts.facts import NOTHING_NEW, ObjectGone, ObjectSeen
 from stromboli.gateway.published import Key, Published, Standing, digest
 
 
@@ -74,7 +74,7 @@ class Difference:
         return [self._exists(found, cause)]
 
     def gone(self, found: Observed, cause: str) -> list[ObjectFact]:
-        """The object was deleted; this was its last state."""
+        """The object was deleted; its projection is what its end adds to what is known."""
         standing = self.published.expected(self.kind, found.key)
         if standing is None or standing.gone or standing.uid not in {found.uid, ""}:
             return []
@@ -151,7 +151,7 @@ class Difference:
         )
 
     def _end(self, key: Key, standing: Standing, resource_version: str, cause: str) -> ObjectGone:
-        """The end of an object of which only STATE still has the last projection.
+        """The end of an object that nobody saw end: it was as STATE has it, or had it once.
 
         Where STATE has rubbish, the end has no uid: it is the end of whatever a view shows.
         """
@@ -161,13 +161,9 @@ class Difference:
             name=key[1],
             uid=standing.uid,
             resource_version=resource_version,
-            projection=LAST_KNOWN,
+            projection=NOTHING_NEW,
             cause=cause,
         )
-
-
-LAST_KNOWN = msgspec.Raw(b"")
-"""Stands for "the projection on STATE": the writer reads it from there before it publishes."""
 
 
 def _older(found: Observed, standing: Standing) -> bool:

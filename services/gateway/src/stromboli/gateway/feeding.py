@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from stromboli.api import projections
 from stromboli.api.errors import ApiError
 from stromboli.api.kinds import Kind
+from stromboli.api.meta import KubeObject
+from stromboli.api.projections import encode_end, encode_projection, project
 from stromboli.contracts.errors import BadSubject
 from stromboli.contracts.facts import OBJECTS
 from stromboli.contracts.streams import STATE
@@ -169,12 +170,14 @@ class KindFeed:
     def _subject(self, key: Key) -> str:
         return OBJECTS.fill({"kind": self.kind.token, "namespace": key[0], "name": key[1]})
 
-    async def _observe(self, raw: msgspec.Raw) -> Observed | None:
+    async def _observe(
+        self, raw: msgspec.Raw, encode: Callable[[KubeObject], bytes] = encode_projection
+    ) -> Observed | None:
         """Project an object; what can't be read or named is put aside, and the rest goes on."""
         meta = read_meta(raw)
         try:
             self._subject((meta.namespace, meta.name))
-            projection = projections.encode_projection(projections.project(self.kind, raw))
+            projection = encode(project(self.kind, raw))
         except (ApiError, BadSubject) as problem:
             identity = f"vc.state.{self.kind.token}.{meta.namespace or '-'}.{meta.name}"
             letter = Unreadable(
@@ -210,7 +213,7 @@ class KindFeed:
             await self._writer.write(fact, ticket)
 
     async def _gone(self, raw: msgspec.Raw, resource_version: str, ticket: Ticket) -> None:
-        observed = await self._observe(raw)
+        observed = await self._observe(raw, encode_end)
         if observed is None:
             return
         self._places.gone(self.kind.token, observed.key)

@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from stromboli.contracts import codec
-from stromboli.contracts.errors import MessageTooLarge, Undecodable
+from stromboli.contracts.errors import MessageTooLarge
 from stromboli.contracts.facts import TOMBSTONE_LIFE_S, Fact, ObjectGone, ObjectSeen
 from stromboli.contracts.streams import STATE
-from stromboli.gateway.difference import LAST_KNOWN
 from stromboli.gateway.own_sequences import OwnSequences
 from stromboli.gateway.positions import Ticket
 from stromboli.gateway.published import Published, sound_fact
@@ -117,9 +114,6 @@ class FactWriter:
             log.info("fact.abandoned", subject=fact.subject(), reason="no longer leading")
             self._go_on(lane, fact)
             return
-        if isinstance(fact, ObjectGone) and fact.projection == LAST_KNOWN:
-            self._spawn(self._send_with_last_projection(lane, fact))
-            return
         expect = self._published.last_sequence(fact)
         ttl_s = TOMBSTONE_LIFE_S if isinstance(fact, ObjectGone) else 0
         payload = codec.encode(fact)
@@ -177,20 +171,6 @@ class FactWriter:
             return
         del self._lanes[fact.subject()]
         self._published.end(fact)
-
-    async def _send_with_last_projection(self, lane: _Lane, fact: ObjectGone) -> None:
-        """Complete a tombstone with the projection that stands on STATE."""
-        stored = await self._what_stands(fact.subject())
-        projection = msgspec.Raw(msgspec.msgpack.encode({}))
-        if stored is not None:
-            try:
-                known = codec.facts.decode(stored.payload)
-            except Undecodable:
-                pass
-            else:
-                if isinstance(known, ObjectSeen | ObjectGone):
-                    projection = known.projection
-        await self._send(lane, msgspec.structs.replace(fact, projection=projection))
 
     async def _recover(self, lane: _Lane, fact: Fact, problem: BaseException) -> None:
         """Find out what stands there now, and write again if it is not this fact."""

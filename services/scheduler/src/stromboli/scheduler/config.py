@@ -19,6 +19,13 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     bus: BusSettings = BusSettings()
     health: HealthSettings = HealthSettings(port=8083)
     log: LogSettings = LogSettings()
+    instance: Annotated[
+        str,
+        msgspec.Meta(
+            description="a name that the supervisor gives to one process at a time, such as the "
+            "pod's name: after a restart it leads at once; empty for a name of its own"
+        ),
+    ] = ""
     lease_life: Annotated[
         Duration,
         msgspec.Meta(description="how long a silent leader still counts; at least 1s"),

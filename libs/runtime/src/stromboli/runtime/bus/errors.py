@@ -9,6 +9,7 @@ BusError
 │   ├── WrongLastSequence   somebody else wrote this subject first
 │   └── StreamFull          it would be larger than its limit
 ├── PublishUncertain    sent, but no answer: it may or may not be stored
+├── LeaseLost           somebody else leads, or may lead by now
 ├── JetStreamError      an API call was answered with an error
 └── StreamMismatch      a stream exists with other settings than ours
 """
@@ -78,6 +79,14 @@ class PublishUncertain(BusError):
     def __init__(self, subject: str, detail: str) -> None:
         super().__init__(f"no acknowledgement for {subject}: {detail}")
         self.subject = subject
+
+
+class LeaseLost(BusError):
+    """What was begun in the name of this lease must not go on."""
+
+    def __init__(self, epoch: str) -> None:
+        super().__init__(f"the lease of epoch {epoch} was lost")
+        self.epoch = epoch
 
 
 class JetStreamError(BusError):

@@ -63,7 +63,8 @@ class Delivery:
     """Whether a former owner may have begun to work on it.
 
     A server lets an owner have `max_ack_pending` unacknowledged messages, the oldest ones. So
-    what a dead owner had begun is among as many messages, the first that its successor gets.
+    what a dead owner had begun is among as many messages, the first that its successor gets of
+    those that were there before it came.
     """
 
 
@@ -90,6 +91,8 @@ class _Consumer:
     """One consumer's life: from its creation until something does not add up."""
 
     incarnation: str
+    taken_over_at: int
+    """The last sequence when nobody consumed any more; what comes later is nobody's but ours."""
     heard_at: float
     queue: KeyedQueue[Delivery] = field(default_factory=KeyedQueue[Delivery])
     delivered: int = 0
@@ -151,9 +154,9 @@ class IntentIntake:
         # The wait has no deadline of its own because every intent has a life.
         if self._busy:
             await self._idle.wait()
-        info = await self._jetstream.stream_info(INTENT.name)
         await self._remove_predecessors()
-        consumer = _Consumer(info.created, self._clock.monotonic())
+        info = await self._jetstream.stream_info(INTENT.name)
+        consumer = _Consumer(info.created, info.state.last_seq, self._clock.monotonic())
         self._consumer = consumer
         inbox = self._connection.new_inbox("intents")
 
@@ -207,7 +210,8 @@ class IntentIntake:
             INTENT.name, consumer.incarnation, message.subject, sequence, message.data
         )
         consumer.delivered += 1
-        may_have_begun = consumer.delivered <= INTENT_CONSUMER.max_ack_pending
+        is_early = consumer.delivered <= INTENT_CONSUMER.max_ack_pending
+        may_have_begun = is_early and sequence <= consumer.taken_over_at
         try:
             item = self._item(message, source, may_have_begun=may_have_begun)
         except Undecodable as problem:

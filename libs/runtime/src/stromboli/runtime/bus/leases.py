@@ -7,14 +7,18 @@ for the renewal, so it stops believing in it before anybody else may acquire it.
 
 A renewal reads the key before it writes: only the value tells a lost acknowledgement (ours,
 go on) from another holder, also in a bucket that was made anew and counts from 1 again.
+
+Who finds its own name there takes the lease at once. Another process cannot bear that name at
+the same time, so this is what a former process left behind when it was killed.
 """
 
 import asyncio
 import contextlib
 import math
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from datetime import datetime
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,13 +26,15 @@ from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.leases import LeaseValue, lease_subject
 from stromboli.contracts.streams import LEASES
 from stromboli.contracts.subjects import CLUSTER
-from stromboli.runtime.bus.errors import BusError, Unanswered, WrongLastSequence
+from stromboli.runtime.bus.errors import BusError, LeaseLost, Unanswered, WrongLastSequence
 from stromboli.runtime.bus.jetstream import NANOSECONDS, JetStream, Stored
 from stromboli.runtime.bus.publisher import Publisher
 from stromboli.runtime.clock import Clock
 from stromboli.runtime.logs import get_logger
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 _RENEWALS_PER_LIFE = 5
 _RELEASE_ATTEMPTS = 3
@@ -45,6 +51,9 @@ class Lease:
 
     def __init__(self, epoch: Epoch, clock: Clock, life_s: float) -> None:
         self.epoch = epoch
+        self.fence = 0
+        """The sequence of our fence on INTENT, see `LeaseKeeper.note_fence`."""
+        self.fence_log = ""
         self._clock = clock
         self._life_s = life_s
         self._valid_until = 0.0
@@ -64,6 +73,20 @@ class Lease:
         if not self.remaining_s:
             self.lost.set()
         return not self.lost.is_set()
+
+    async def throughout(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this as long as the lease is held; raises LeaseLost when it no longer is."""
+        working = asyncio.ensure_future(work)
+        losing = asyncio.ensure_future(self.lost.wait())
+        try:
+            await asyncio.wait((working, losing), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            raise LeaseLost(str(self.epoch))
+        finally:
+            for task in (working, losing):
+                task.cancel()
+            await asyncio.wait((working, losing))
 
 
 class LeaseKeeper:
@@ -89,6 +112,7 @@ class LeaseKeeper:
         self._life_s = life_s
         self._newest = 0
         """The newest of our writes that was acknowledged; an answer without it is outdated."""
+        self._renewing = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def lead(self) -> AsyncGenerator[Lease]:
@@ -128,8 +152,9 @@ class LeaseKeeper:
         bucket = await self._jetstream.stream_info(LEASES.name)
         last = await self._jetstream.last_message(LEASES.name, self._subject)
         value = None if last is None else _value(last)
-        # One of our own: an earlier attempt whose acknowledgement was lost.
-        if value is not None and value.keeper != self._keeper:
+        # One of our own: of an earlier attempt whose acknowledgement was lost, or of a process
+        # of our name that was killed. What it asked for and we do not know of, our fence finds.
+        if value is not None and value.keeper != self._keeper and value.holder != self._holder:
             return None
         asked_at = self._clock.monotonic()
         try:
@@ -165,15 +190,39 @@ class LeaseKeeper:
         log.warning("lease.lost", lease=self._subject, epoch=str(lease.epoch))
         lease.lost.set()
 
+    async def note_fence(self, lease: Lease, *, log_created: str, sequence: int) -> None:
+        """Write into the lease where the fence of its holder stands; renewals keep it there."""
+        lease.fence_log, lease.fence = log_created, sequence
+        while True:
+            asked_at = self._clock.monotonic()
+            try:
+                if not await self._renew(lease):
+                    lease.lost.set()
+                    raise LeaseLost(str(lease.epoch))
+            except LeaseLost:
+                raise
+            except BusError as problem:
+                log.info("lease.fence_not_noted", lease=self._subject, problem=str(problem))
+                await asyncio.sleep(self._life_s / _RENEWALS_PER_LIFE / 2)
+                continue
+            lease.extend(asked_at)
+            return
+
     async def _renew(self, lease: Lease) -> bool:
         """Is it still ours, and now for longer? Not knowing is an error, not a no."""
+        async with self._renewing:
+            return await self._renew_alone(lease)
+
+    async def _renew_alone(self, lease: Lease) -> bool:
         last = await self._jetstream.last_message(LEASES.name, self._subject)
         if last is None or last.sequence < self._newest:
             # Of a server that was replaced, or of a bucket that was made anew.
             raise Unanswered(self._subject, "what stands there is older than what we wrote")
         if not self._is_of(lease, last):
             return False
-        value = LeaseValue(self._holder, self._keeper, lease.epoch.revision)
+        value = LeaseValue(
+            self._holder, self._keeper, lease.epoch.revision, lease.fence_log, lease.fence
+        )
         self._newest = await self._write(value, expect_last=last.sequence)
         return True
 

@@ -262,7 +262,7 @@ class Publisher:
                     future.set_exception(late)
 
 
-def is_for_good(problem: BusError) -> bool:
+def is_for_good(problem: BaseException) -> bool:
     """Would the same message fail again, however often it is sent?
 
     "No stream", "not the leader", "full", "a duplicate is in process" are not: they pass.

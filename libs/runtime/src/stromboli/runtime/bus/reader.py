@@ -56,7 +56,10 @@ class LogListener(Protocol):
     """Who reads the log. All calls are synchronous: a listener decides, it does not wait."""
 
     def attach(self, position: LogPosition) -> int:
-        """The first sequence to deliver; 1 replays everything."""
+        """The first sequence to deliver; 1 replays everything.
+
+        0 is for the last message of every subject, and from then on whatever is new.
+        """
         ...
 
     def apply(self, message: LogMessage) -> None: ...
@@ -237,8 +240,6 @@ class LogReader:
         config: dict[str, object] = {
             "name": name,
             "deliver_subject": inbox,
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": max(start, 1),
             "ack_policy": "none",
             "max_deliver": 1,
             "replay_policy": "instant",
@@ -248,6 +249,10 @@ class LogReader:
             "mem_storage": True,
             "num_replicas": 1,
         }
+        if start:
+            config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": start}
+        else:
+            config["deliver_policy"] = "last_per_subject"
         if len(self._filters) == 1:
             config["filter_subject"] = self._filters[0]
         elif self._filters:

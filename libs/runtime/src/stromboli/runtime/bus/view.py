@@ -7,6 +7,9 @@ swept only when the replay is complete *and* it has met the kind's sync marker f
 incarnation *and* it stands at the log's end. So an empty STATE never looks like an empty
 cluster, and a fact that was overtaken by a newer one behind the marker is waited for. What
 stands on the log and can't be read is not gone: the object stays as it was last known.
+
+The marker is also the position of its kind: the view has everything of the kind up to that
+resourceVersion. It counts once nothing is left to read, for the same reason.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,13 +20,12 @@ import msgspec
 from stromboli.contracts import codec
 from stromboli.contracts.errors import BadSubject, Undecodable, UnknownTag
 from stromboli.contracts.facts import (
+    NOTHING_NEW,
     SYNC_TOKEN,
-    WATERMARK_TOKEN,
     Fact,
     KindSynced,
     ObjectGone,
     ObjectSeen,
-    WatermarkMoved,
     object_at,
 )
 from stromboli.contracts.streams import RESUME_LIMIT_S, STATE_SUBJECT
@@ -75,10 +77,20 @@ class View(Generic[T]):
         kinds: Iterable[str],
         decode: Callable[[str, msgspec.Raw], T],
         observer: ViewObserver[T],
+        *,
+        decode_end: Callable[[str, T, msgspec.Raw], T] | None = None,
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
+        """`decode_end`: what was known and what the end says → the last state.
+
+        Without it, the last state is what was known. `moved` is called when a position has
+        changed, after the facts up to it were told.
+        """
         self._objects: dict[str, dict[Key, Entry[T]]] = {kind: {} for kind in kinds}
         self._decode = decode
+        self._decode_end = decode_end
         self._observer = observer
+        self._moved = moved
         self._incarnation = ""
         self._sequence = 0
         self._reaches = 0
@@ -88,9 +100,14 @@ class View(Generic[T]):
         self._replaying = True
         self._behind = True
         self._markers: dict[str, str] = {}
+        self._met: dict[str, int] = {}
+        """Positions that were met while something was left to read."""
+        self._positions: dict[str, int] = {}
         self._unsettled = False
         self._synced: set[str] = set()
         self.skipped_unknown = 0
+        self.setbacks = 0
+        """How often a position went back: the API server was restored from a backup."""
 
     @property
     def incarnation(self) -> str:
@@ -116,9 +133,12 @@ class View(Generic[T]):
     def get(self, kind: str, namespace: str, name: str) -> Entry[T] | None:
         return self._objects[kind].get((namespace, name))
 
-    def reached(self, incarnation: str, sequence: int) -> bool:
-        """Has the view applied this sequence of this log? (For answers to a fence.)"""
-        return self._incarnation == incarnation and self._sequence >= sequence
+    def position(self, kind: str) -> int:
+        """The resourceVersion up to which everything of this kind is in the view; 0 for unknown.
+
+        Also of kinds whose objects it does not keep.
+        """
+        return self._positions.get(kind, 0)
 
     # The LogListener protocol.
 
@@ -134,6 +154,8 @@ class View(Generic[T]):
             return self._sequence + 1
         # Not even a marker of this very log counts before it was met again: it may be lost.
         self._markers.clear()
+        self._met.clear()
+        self._positions.clear()
         self._synced.clear()
         self._incarnation = position.incarnation
         self._sequence = 0
@@ -177,9 +199,9 @@ class View(Generic[T]):
                 self._apply_object(message, fact)
             case KindSynced():
                 self._markers[fact.kind] = fact.incarnation
+                if fact.incarnation == self._incarnation:
+                    self._met[fact.kind] = _as_position(fact.resource_version)
                 self._unsettled = True
-            case WatermarkMoved():
-                pass
 
     def _keep(self, subject: str) -> None:
         """Something stands there, though we can't read it: what we knew of it is not swept."""
@@ -196,18 +218,13 @@ class View(Generic[T]):
         if objects is None:
             return
         key = (fact.namespace, fact.name)
-        entry = self._entry(message, fact)
         old = objects.get(key)
         if isinstance(fact, ObjectGone):
-            if old is None:
-                return
-            if entry is None or old.uid != fact.uid:
-                # How it ended is unknown, or this is the tombstone of a successor that came
-                # and went while we were not looking: gone it is in any case.
-                entry = old
-            del objects[key]
-            self._tell(fact.kind, key, old=old, ended=entry)
+            if old is not None:
+                del objects[key]
+                self._tell(fact.kind, key, old=old, ended=self._ended(message, fact, old))
             return
+        entry = self._entry(message, fact)
         if entry is None:
             self._keep(message.subject)
             return
@@ -217,7 +234,24 @@ class View(Generic[T]):
         objects[key] = entry
         self._tell(fact.kind, key, old=old, new=entry)
 
-    def _entry(self, message: LogMessage, fact: ObjectSeen | ObjectGone) -> Entry[T] | None:
+    def _ended(self, message: LogMessage, fact: ObjectGone, old: Entry[T]) -> Entry[T]:
+        """How it was last.
+
+        As we knew it, if its end says nothing, can't be read, or is that of a successor that
+        came and went while we were not looking.
+        """
+        if old.uid != fact.uid:
+            return old
+        last = old.object
+        if self._decode_end is not None and fact.projection != NOTHING_NEW:
+            try:
+                last = self._decode_end(fact.kind, last, fact.projection)
+            except (msgspec.MsgspecError, ValueError) as problem:
+                self._observer.unreadable(message, f"its projection: {problem}")
+                return old
+        return Entry(fact.uid, fact.resource_version, message.sequence, last, self._mark)
+
+    def _entry(self, message: LogMessage, fact: ObjectSeen) -> Entry[T] | None:
         try:
             projection = self._decode(fact.kind, fact.projection)
         except (msgspec.MsgspecError, ValueError) as problem:
@@ -229,20 +263,30 @@ class View(Generic[T]):
         if self._replaying:
             return
         self._unsettled = False
-        for kind in self._objects:
+        for kind in self.unsynced:
             if self._markers.get(kind) == self._incarnation:
                 self._settle(kind)
+        if not self._met:
+            return
+        for kind, position in self._met.items():
+            if position < self._positions.get(kind, 0):
+                self.setbacks += 1
+            self._positions[kind] = position
+        self._met.clear()
+        self._moved()
 
     def _settle(self, kind: str) -> None:
-        """Sweep and declare synced: the kind's marker was met, and nothing is left to read."""
+        """Sweep and declare synced: the kind's marker was met, and nothing is left to read.
+
+        Once after a replay: what is met later carries the mark of this replay.
+        """
         objects = self._objects[kind]
         stale = [key for key, entry in objects.items() if entry.mark != self._mark]
         for key in stale:
             old = objects.pop(key)
             self._tell(kind, key, old=old, ended=old)
-        if kind not in self._synced:
-            self._synced.add(kind)
-            self._observer.synced(kind)
+        self._synced.add(kind)
+        self._observer.synced(kind)
 
     def _tell(
         self,
@@ -264,6 +308,9 @@ def _is_about(fact: Fact, subject: str) -> bool:
             place = f"{fact.kind}.{fact.namespace or CLUSTER}.{name}"
         case KindSynced():
             place = f"{SYNC_TOKEN}.{CLUSTER}.{fact.kind}"
-        case WatermarkMoved():
-            place = f"{WATERMARK_TOKEN}.{CLUSTER}.{fact.kind}"
     return subject == STATE_SUBJECT + place
+
+
+def _as_position(resource_version: str) -> int:
+    """Only decimal versions can be compared; the gateway serves no kind that has others."""
+    return int(resource_version) if resource_version.isdecimal() else 0
