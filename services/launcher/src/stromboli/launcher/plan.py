@@ -3,13 +3,10 @@
 Each is the command that a deployment runs, with its settings in the environment or in flags.
 """
 
-import asyncio
 import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import aiohttp
 
 from stromboli.launcher.bus_files import API_USERS
 from stromboli.launcher.folder import Folder, Installation
@@ -81,7 +78,8 @@ def _api(folder: Folder, installation: Installation, options: Options) -> Planne
     ]
     if options.crds:
         argv += ["--crds", options.crds]
-    return Planned("api", tuple(argv), ready_file=folder.kubeconfig)
+    ready_url = f"https://{_HOST}:{installation.ports['api']}/readyz"
+    return Planned("api", tuple(argv), ready_file=folder.kubeconfig, ready_url=ready_url)
 
 
 def _kubelets(folder: Folder, options: Options) -> Planned:
@@ -144,26 +142,3 @@ def environment_of(planned: Planned) -> dict[str, str]:
     """The launcher's own environment without settings of services, and the planned ones."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("STROMBOLI_")}
     return {**inherited, "LOG_FORMAT": "json", **planned.env}
-
-
-async def is_ready(planned: Planned, session: aiohttp.ClientSession) -> bool:
-    if planned.ready_file is not None and not planned.ready_file.exists():
-        return False
-    if planned.ready_port and not await _accepts(planned.ready_port):
-        return False
-    if planned.ready_url:
-        try:
-            async with session.get(planned.ready_url) as response:
-                return response.status == 200
-        except aiohttp.ClientError:
-            return False
-    return True
-
-
-async def _accepts(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection(_HOST, port)
-    except OSError:
-        return False
-    writer.close()
-    return True
