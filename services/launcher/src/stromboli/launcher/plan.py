@@ -28,6 +28,8 @@ class Planned:
     ready_url: str = ""
     ready_file: Path | None = None
     ready_port: int = 0
+    ready_line: str = ""
+    """What it writes to its log once it is ready, where there is nothing to ask."""
     beside: bool = False
     """Started together with the one before it, which it waits for by itself."""
 
@@ -91,7 +93,7 @@ def _kubelets(folder: Folder, options: Options) -> Planned:
     ]
     if options.rules:
         argv += ["--rules", options.rules]
-    return Planned("kubelets", tuple(argv))
+    return Planned("kubelets", tuple(argv), ready_line="nodes, runtime")
 
 
 def _service(name: str, folder: Folder, installation: Installation, options: Options) -> Planned:
@@ -120,7 +122,8 @@ def _service(name: str, folder: Folder, installation: Installation, options: Opt
             f"{prefix}_TRUSTED_USERS": "gateway",
         }
     argv = (sys.executable, "-m", f"stromboli.{name}")
-    beside = name in _BESIDE
+    # Where there are kubelets, the gateway starts with them: it only waits for the API server.
+    beside = name in _BESIDE or (name == "gateway" and not options.kubeconfig)
     return Planned(name, argv, env, ready_url=f"http://{_HOST}:{port}/readyz", beside=beside)
 
 

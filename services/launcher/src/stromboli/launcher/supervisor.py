@@ -123,7 +123,7 @@ class Supervisor:
         process = self._running[planned.name]
         started_at = asyncio.get_running_loop().time()
         is_slow = False
-        while reason := await why_not_ready(planned, session):
+        while reason := await self._why_not_ready(planned, session):
             if process.returncode is not None:
                 raise self._ended(planned, process.returncode)
             waited_s = asyncio.get_running_loop().time() - started_at
@@ -137,8 +137,6 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await process.wait()
-        if process.returncode is not None:
-            raise self._ended(planned, process.returncode)
 
     def _ended(self, planned: Planned, code: int) -> DidNotStart:
         tail = last_lines(self._log_of(planned), _TAIL_LINES)
@@ -161,11 +159,16 @@ class Supervisor:
         for one in self._started:
             if one.name == planned.name:
                 break
-            if self._running[one.name].returncode is not None:
-                return one, "it has ended"
-            if why := await why_not_ready(one, session):
+            if why := await self._why_not_ready(one, session):
                 return one, why
         return planned, reason
+
+    async def _why_not_ready(self, planned: Planned, session: aiohttp.ClientSession) -> str:
+        if self._running[planned.name].returncode is not None:
+            return "it has ended"
+        if planned.ready_line and planned.ready_line not in self._log_of(planned):
+            return "it has not finished its preparations"
+        return await why_not_ready(planned, session)
 
     def _log_of(self, planned: Planned) -> str:
         return written_since(self.folder.log(planned.name), self._log_starts[planned.name])
