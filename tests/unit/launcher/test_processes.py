@@ -109,6 +109,7 @@ async def test_processes_are_asked_to_end_and_killed_when_they_do_not(
         "deaf": process_of(deaf.pid),
         "paused": process_of(paused.pid),
     }
+    await eventually(lambda: is_paused(left["paused"]), describe="it stands")
     await end(left, told.append)
 
     assert polite.wait() == -signal.SIGTERM
