@@ -16,7 +16,7 @@ __all__ = ["down"]
 _STOP_S: Final = 150.0
 """The launcher gives each process its time, one after the other."""
 _SEEN_S: Final = 5.0
-"""A launcher notes who it is as soon as it holds the folder and has ended what was left there."""
+"""A launcher that we can see notes who it is at once when it holds the folder."""
 
 
 async def down(folder: Folder) -> int:

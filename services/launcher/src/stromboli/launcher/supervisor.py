@@ -48,7 +48,7 @@ class Supervisor:
     """What was started last under each name."""
     _started: list[Planned] = field(default_factory=list[Planned])
     _log_starts: dict[str, int] = field(default_factory=dict[str, int])
-    """Where in its log each began."""
+    """Where in its log each began for the first time: an end may be told before a new beginning."""
     _running: dict[str, asyncio.subprocess.Process] = field(
         default_factory=dict[str, asyncio.subprocess.Process]
     )
@@ -106,7 +106,7 @@ class Supervisor:
 
     async def _spawn(self, planned: Planned) -> None:
         with self.folder.log(planned.name).open("ab") as log:
-            self._log_starts[planned.name] = log.tell()
+            self._log_starts.setdefault(planned.name, log.tell())
             process = await asyncio.create_subprocess_exec(
                 *tethered(planned.argv),
                 stdin=asyncio.subprocess.DEVNULL,
