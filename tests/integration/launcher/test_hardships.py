@@ -132,8 +132,8 @@ def test_who_reads_only_the_beginning_is_no_error(stack: Path):
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("file", "a file"),
-        ("file/below", "ot a directory"),
+        ("file", "it is a file"),
+        ("file/below", "Not a directory"),
         ("a:b", "stands between paths in KUBECONFIG"),
         (os.fsdecode(b"\xff"), "its name is not UTF-8"),
         ("/proc/nowhere", "No such file or directory"),
