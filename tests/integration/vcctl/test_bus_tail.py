@@ -41,7 +41,7 @@ FACT = ObjectSeen(
     projection=msgspec.Raw(encode_projection(Job(metadata=ObjectMeta(name="mpi")))),
 )
 INTENT = CreateObject(
-    id="i", key="vcjob/n/mpi", service="controllers", not_after=9e9, kind="pod", name="mpi-0",
+    id="i", key="vcjob/n/mpi", service="controllers", kind="pod", name="mpi-0",
     manifest=b'{"kind": "Pod"}',
 )  # fmt: skip
 OUTCOME = Applied(
