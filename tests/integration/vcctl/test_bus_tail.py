@@ -88,8 +88,8 @@ async def test_facts_intents_and_outcomes_are_shown_as_they_pass(
 
     shown = {one["type"]: one for one in lines}
     assert shown["object.seen.v1"]["fields"]["projection"]["metadata"]["name"] == "mpi"
-    assert shown["create.v1"]["subject"] == INTENT.subject()
-    assert shown["create.v1"]["fields"]["manifest"] == {"kind": "Pod"}
+    assert shown["create.v2"]["subject"] == INTENT.subject()
+    assert shown["create.v2"]["fields"]["manifest"] == {"kind": "Pod"}
     assert shown["applied.v1"]["fields"]["intent_id"] == "i"
     assert await gateway.messages("INTENT") == 1  # it was looked at, not taken
 
