@@ -16,7 +16,7 @@ from stromboli.testkit.manifests import (
     config_map,
     decoded,
 )
-from stromboli.testkit.webhook_registry import ME, Registry, relabel, rule
+from stromboli.testkit.webhook_registry import ME, Registry, relabel, rule, setting
 from stromboli.testkit.webhook_server import (
     MUTATING,
     VALIDATING,
@@ -224,6 +224,17 @@ async def test_an_answer_that_is_none_fails_the_request(
     start = 'Internal error occurred: failed calling webhook "odd.test.stromboli.sh": '
     assert caught.value.message.startswith(f"{start}received invalid webhook response: ")
     assert told in caught.value.message
+
+
+async def test_an_answer_that_comes_in_many_pieces_is_read_to_its_end(
+    kube: KubeClient, hook: WebhookServer, namespace: str, registry: Registry
+) -> None:
+    """No connection carries so much at once; jobs of a thousand tasks have such answers."""
+    hook.answers["/long"] = lambda _: {**setting("by", "long"), "padding": "x" * 2_000_000}
+    await registry.mutating(registry.entry("/long", [rule("configmaps", "CREATE")]))
+    made = await kube.create(CONFIG_MAP, namespace, config_map("a"), field_manager=ME)
+
+    assert decoded(made.raw)["data"]["by"] == "long"
 
 
 async def test_an_update_that_was_overtaken_during_the_review_is_a_conflict(

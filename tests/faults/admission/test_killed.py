@@ -38,7 +38,8 @@ async def folder(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 def admission_pid(folder: Path) -> int:
-    return int(json.loads((folder / "running.json").read_text())["pids"]["admission"])
+    running = json.loads((folder / "running.json").read_text())
+    return int(running["processes"]["admission"]["pid"])
 
 
 def client(folder: Path) -> Any:

@@ -97,7 +97,7 @@ async def test_all_partitions_answer_after_earlier_intents_ended_and_their_write
     intents = await work_of_a_leader(peer, cluster)
     for intent in intents:
         await peer.ask(intent)
-    fences = await peer.fence(Epoch(1, 1))
+    fences = await peer.fence()
     await until_reached(peer, fences)
 
     assert unseen(peer, intents) == []
@@ -127,7 +127,7 @@ async def test_a_gang_that_was_bound_shows_when_the_fence_is_answered(
     ]
     for intent in intents:
         await peer.ask(intent)
-    fences = await peer.fence(Epoch(1, 1))
+    fences = await peer.fence()
     await until_reached(peer, fences)
 
     assert len(peer.outcomes) >= PARTITIONS + len(intents)
@@ -182,7 +182,7 @@ async def test_the_answer_covers_what_a_gateway_did_that_is_dead_by_now(
         await peer.ask(intent)
     await doomed.wait()
     start_gateway()
-    fences = await peer.fence(Epoch(1, 1))
+    fences = await peer.fence()
     await until_reached(peer, fences)
 
     assert unseen(peer, intents) == []
@@ -208,7 +208,7 @@ async def test_a_write_that_was_undone_before_anybody_saw_it_does_not_hold_up_a_
         peer.delete("pod", cluster.namespace, "brief", uid=outcome.uid), deadline_s=10
     )
 
-    fences = await peer.fence(Epoch(1, 1))
+    fences = await peer.fence()
     await until_reached(peer, fences)
     await until_equal(peer, kube=cluster.kube)
 
@@ -220,7 +220,7 @@ async def test_a_fence_that_can_not_be_read_lets_nobody_through_but_the_next_fen
     gateway = start_gateway()
     peer = await join()
     pod = await cluster.pod("victim")
-    await peer.fence(Epoch(1, 1))
+    await peer.fence()
     before = peer.delete("pod", cluster.namespace, "victim", uid=pod.uid)
     subject = FENCE_SUBJECT.format(partition=before.partition, service=peer.service, shard="-")
     await peer.publisher.publish(subject, b"rubbish")

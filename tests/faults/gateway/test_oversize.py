@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.intents import BINDS_PER_PART
-from stromboli.contracts.outcomes import Applied, Reason, Refused
+from stromboli.contracts.outcomes import Applied, GangBound, Reason
 from stromboli.contracts.records import DEAD_PAYLOAD_LIMIT
 from stromboli.kube.wire import Written
 from stromboli.testkit.aftermath import answered_in_order
@@ -81,7 +80,7 @@ async def test_an_object_too_large_for_the_bus_is_put_aside_and_everything_else_
         )
     )
     assert isinstance(outcome, Applied)
-    await peer.fence(Epoch(1, 1))
+    await peer.fence()
     # Watched objects that grow too large are put aside too, and the rest still goes on.
     await cluster.label("vcjob", "large-2", touched="yes")
     await cluster.label("vcjob", "fits", touched="yes")
@@ -94,10 +93,9 @@ async def test_an_object_too_large_for_the_bus_is_put_aside_and_everything_else_
 
 
 @pytest.mark.parametrize("max_payload", [96 * 1024], ids=["small"])
-async def test_an_answer_too_large_for_the_bus_becomes_a_refusal(
+async def test_an_answer_too_large_for_the_bus_says_how_each_pod_fared_in_fewer_words(
     join: Join, start_gateway: StartGateway, cluster: ClusterBuilder, max_payload: int
 ):
-    """The gateway fails on it every time; what waits behind it goes on all the same."""
     start_gateway()
     peer = await join("scheduler")
     pod = await cluster.pod("behind")
@@ -110,14 +108,13 @@ async def test_an_answer_too_large_for_the_bus_becomes_a_refusal(
     for intent in intents:
         await peer.ask(intent)
 
-    refused, applied = await answered_in_order(peer, intents)
-    assert isinstance(refused, Refused)
-    assert refused.reason is Reason.INVALID
-    assert "MessageTooLarge" in refused.message
+    gang, applied = await answered_in_order(peer, intents)
+    assert isinstance(gang, GangBound)
+    assert len(gang.pods) == BINDS_PER_PART
+    assert {pod.reason for pod in gang.pods} == {Reason.NOT_FOUND}
+    assert nowhere in gang.pods[0].message
     assert isinstance(applied, Applied)
-    (letter,) = await dead_letters(peer)
-    assert letter.arrived_on == intents[0].subject()
-    assert "could not be applied" in letter.reason
+    assert await dead_letters(peer) == []
 
 
 async def has_letters(peer: BusPeer, count: int) -> bool:

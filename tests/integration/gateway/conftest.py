@@ -8,10 +8,13 @@ import pytest
 
 from stromboli.kube import KubeClient
 from stromboli.testkit.api_server import ApiServer
+from stromboli.testkit.bus_fixtures import bus
 from stromboli.testkit.bus_peer import BusPeer
 from stromboli.testkit.gateways import GatewayProcess
 from stromboli.testkit.kube_objects import ClusterBuilder
 from stromboli.testkit.nats_server import NatsServer
+
+__all__ = ["bus"]
 
 StartGateway = Callable[..., GatewayProcess]
 

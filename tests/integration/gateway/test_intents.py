@@ -249,8 +249,8 @@ async def test_a_gang_with_a_part_missing_is_refused_when_its_time_is_over(
         )
     )
 
-    assert isinstance(outcome, Refused)
-    assert outcome.reason is Reason.EXPIRED
+    assert isinstance(outcome, GangBound)
+    assert [pod.reason for pod in outcome.pods] == [Reason.EXPIRED]
     found = await cluster.fetch("pod", "gang-0")
     assert found is not None
     assert "nodeName" not in found["spec"]
@@ -262,19 +262,6 @@ async def test_too_many_binds_in_one_part_are_refused(scheduler: BusPeer, cluste
 
     assert isinstance(outcome, Refused)
     assert outcome.reason is Reason.BAD_REQUEST
-
-
-async def test_an_expired_intent_is_refused_and_not_done(
-    controllers: BusPeer, cluster: ClusterBuilder
-):
-    pod = await cluster.pod("late")
-    outcome = await controllers.ask_and_hear(
-        controllers.delete("pod", cluster.namespace, "late", uid=pod.uid, lives_s=-1)
-    )
-
-    assert isinstance(outcome, Refused)
-    assert outcome.reason is Reason.EXPIRED
-    assert await cluster.fetch("pod", "late") is not None
 
 
 async def test_intents_of_one_job_are_applied_in_order(

@@ -39,7 +39,8 @@ async def folder(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 def pids(folder: Path) -> dict[str, int]:
-    return json.loads((folder / "running.json").read_text())["pids"]
+    running = json.loads((folder / "running.json").read_text())
+    return {name: process["pid"] for name, process in running["processes"].items()}
 
 
 def client(folder: Path) -> Any:

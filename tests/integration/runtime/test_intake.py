@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
+from stromboli.contracts import codec
 from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.intents import (
+    CONTRACT,
     AnyIntent,
     BindGang,
     CreateObject,
@@ -18,8 +20,8 @@ from stromboli.contracts.intents import (
     PatchObject,
     PodBinding,
 )
-from stromboli.contracts.partitions import job_key, partition_of
-from stromboli.contracts.streams import INTENT, PartitionConsumer
+from stromboli.contracts.partitions import job_key
+from stromboli.contracts.streams import INTENT, INTENT_CONSUMER
 from stromboli.runtime.bus import intake as intake_module
 from stromboli.runtime.bus.asking import ask
 from stromboli.runtime.bus.dead_letters import Unreadable
@@ -34,16 +36,8 @@ from stromboli.testkit.waiting import eventually
 
 pytestmark = pytest.mark.nats
 
-PARTITION = 7
-ONE, TWO, THREE = itertools.islice(
-    (
-        key
-        for number in itertools.count()
-        if partition_of(key := job_key("vcjob", "ns", f"job-{number}")) == PARTITION
-    ),
-    3,
-)
-"""Three jobs whose intents share the partition."""
+ONE, TWO = (job_key("vcjob", "ns", f"job-{number}") for number in (1, 2))
+SUBJECT = "vc.intent.0.controllers.delete.pod"
 
 
 def intent(key: str, number: int, *, service: str = "controllers") -> PatchObject:
@@ -52,7 +46,6 @@ def intent(key: str, number: int, *, service: str = "controllers") -> PatchObjec
         id=f"{key}#{number}",
         key=key,
         service=service,
-        not_after=time.time() + 60,
         kind="pod",
         namespace="ns",
         name=f"pod-{number}",
@@ -66,7 +59,6 @@ def creation(key: str, number: int, *, name: str = "") -> CreateObject:
         id=f"{key}#{number}",
         key=key,
         service="controllers",
-        not_after=time.time() + 60,
         kind="pod",
         namespace="ns",
         name=name or f"pod-{number}",
@@ -79,7 +71,7 @@ def gang_part(key: str, part: int, parts: int, *, patience_s: float = 60) -> Bin
         id=f"{key}#gang-{part}",
         key=key,
         service="scheduler",
-        not_after=time.time() + patience_s,
+        lives_s=patience_s,
         namespace="ns",
         name="gang",
         attempt="1",
@@ -95,9 +87,12 @@ def fence(number: int = 1) -> Fence:
         key="fence/scheduler/-",
         service="scheduler",
         epoch=Epoch(1, number),
-        not_after=time.time() + 60,
-        in_partition=PARTITION,
+        contract=CONTRACT,
     )
+
+
+Bad = tuple[Unreadable, str, str]
+"""A message, why it can't be read, and what its sender called it."""
 
 
 @dataclass
@@ -107,7 +102,10 @@ class Recording:
     begun: list[str] = field(default_factory=list[str])
     handled: list[str] = field(default_factory=list[str])
     batches: list[Batch[Delivery]] = field(default_factory=list[Batch[Delivery]])
-    bad: list[tuple[Unreadable, str]] = field(default_factory=list[tuple[Unreadable, str]])
+    bad: list[tuple[Unreadable, str, str]] = field(
+        default_factory=list[tuple[Unreadable, str, str]]
+    )
+    has_arrived: list[str] = field(default_factory=list[str])
     put_aside: list[str] = field(default_factory=list[str])
     gates: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     failing: Callable[[str], Exception | None] = lambda _: None
@@ -129,8 +127,11 @@ class Recording:
         self.handled.append(name)
         self.batches.append(batch)
 
-    async def unreadable(self, message: Unreadable, reason: str) -> None:
-        self.bad.append((message, reason))
+    def arrived(self, delivery: Delivery) -> None:
+        self.has_arrived.append(id_of(delivery))
+
+    async def unreadable(self, message: Unreadable, reason: str, *, intent_id: str) -> None:
+        self.bad.append((message, reason, intent_id))
 
     async def failed(self, batch: Batch[Delivery], problem: Exception) -> None:
         if (again := self.failing_aside(name_of(batch))) is not None:
@@ -143,12 +144,16 @@ class Recording:
 
 
 def name_of(batch: Batch[Delivery]) -> str:
-    first = batch.items[0].payload.intent
-    return first.envelope.id if isinstance(first, UnknownIntent) else first.id
+    return id_of(batch.items[0].payload)
+
+
+def id_of(delivery: Delivery) -> str:
+    intent = delivery.intent
+    return intent.envelope.id if isinstance(intent, UnknownIntent) else intent.id
 
 
 def taking(bus: Bus, handler: Recording, *, owner: str = "first") -> IntentIntake:
-    return IntentIntake(bus.connection, bus.clock, handler, owner=owner, partitions=[PARTITION])
+    return IntentIntake(bus.connection, bus.clock, handler, owner=owner)
 
 
 @contextlib.asynccontextmanager
@@ -230,17 +235,22 @@ async def test_two_creations_of_one_name_keep_their_order(bus: Bus, nats_server:
         await eventually(lambda: len(handler.handled) == 3)
 
 
-async def test_all_partitions_are_served_at_once(bus: Bus, nats_server: NatsServer):
+async def test_one_consumer_takes_all_intents_also_of_partitions_that_are_no_more(
+    bus: Bus, nats_server: NatsServer
+):
     handler = Recording()
-    intake = IntentIntake(bus.connection, bus.clock, handler, owner="all")
+    intake = taking(bus, handler, owner="all")
     async with join(nats_server, "controllers") as sender, background(intake.run()):
         for number in range(200):
             await ask_all(sender, intent(job_key("vcjob", "ns", f"j{number}"), 0))
-        await eventually(lambda: len(handler.handled) == 200, describe="all intents")
+        old = codec.encode(intent(ONE, 1))
+        await sender.publisher.publish("vc.intent.31.controllers.patch.pod", old)
+        await eventually(lambda: len(handler.handled) == 201, describe="all intents")
         await until_empty(bus)
         assert intake.waiting == 0
 
-    assert len(await bus.jetstream.consumer_names("INTENT")) == 32
+    (name,) = await bus.jetstream.consumer_names("INTENT")
+    assert name.startswith("intents-all-")
 
 
 async def test_a_new_owner_gets_what_was_not_acknowledged_in_order(
@@ -262,9 +272,8 @@ async def test_a_new_owner_gets_what_was_not_acknowledged_in_order(
 
     assert heir.of(ONE) == list(range(5))
     assert heir.of(TWO) == []
-    assert heir.batches[0].items[0].payload.partition == PARTITION
-    assert old.startswith("partition-7-first-")
-    assert new.startswith("partition-7-second-")
+    assert old.startswith("intents-first-")
+    assert new.startswith("intents-second-")
 
 
 async def test_a_living_predecessor_hears_nothing_more(bus: Bus, nats_server: NatsServer):
@@ -283,9 +292,9 @@ async def test_a_living_predecessor_hears_nothing_more(bus: Bus, nats_server: Na
 async def eventually_owned_by(bus: Bus, owner: str) -> None:
     async def owned() -> bool:
         names = await bus.jetstream.consumer_names("INTENT")
-        return len(names) == 1 and names[0].startswith(f"partition-7-{owner}-")
+        return len(names) == 1 and names[0].startswith(f"intents-{owner}-")
 
-    await eventually(owned, describe=f"{owner} to own the partition")
+    await eventually(owned, describe=f"{owner} to own INTENT")
 
 
 async def test_a_killed_server_loses_nothing_and_keeps_the_order(bus: Bus, nats_server: NatsServer):
@@ -342,16 +351,18 @@ async def test_a_consumer_deleted_behind_our_back_is_made_again(
 
 async def test_what_can_not_be_read_is_put_aside_once(bus: Bus, nats_server: NatsServer):
     handler = Recording()
-    subject = f"vc.intent.{PARTITION}.controllers.delete.pod"
     async with asked(bus, nats_server, handler) as sender:
-        await sender.publisher.publish(subject, b"\xc1 rubbish")
+        await sender.publisher.publish(SUBJECT, b"\xc1 rubbish", message_id="their own id")
+        await sender.publisher.publish(SUBJECT, b"\xc1 more")
         await ask_all(sender, intent(ONE, 0))
         await until_empty(bus)
 
-    ((message, reason),) = handler.bad
+    (message, reason, intent_id), (_, _, nobodys) = handler.bad
     created = (await bus.jetstream.stream_info("INTENT")).created
-    assert message == Unreadable("INTENT", created, subject, 1, b"\xc1 rubbish")
+    assert message == Unreadable("INTENT", created, SUBJECT, 1, b"\xc1 rubbish")
     assert reason.startswith("not a intent message")
+    assert (intent_id, nobodys) == ("their own id", "")
+    assert handler.has_arrived == [f"{ONE}#0"]
     assert handler.of(ONE) == [0]
 
 
@@ -362,11 +373,9 @@ async def test_an_unknown_type_of_intent_is_handed_out_as_such(bus: Bus, nats_se
         "id": f"{ONE}#1",
         "key": ONE,
         "service": "controllers",
-        "not_after": time.time() + 60,
     }
-    subject = f"vc.intent.{PARTITION}.controllers.delete.pod"
     async with asked(bus, nats_server, handler) as sender:
-        await sender.publisher.publish(subject, msgspec.msgpack.encode(envelope))
+        await sender.publisher.publish(SUBJECT, msgspec.msgpack.encode(envelope))
         await until_empty(bus)
 
     unknown = handler.batches[0].items[0].payload.intent
@@ -395,13 +404,13 @@ async def test_the_parts_of_a_gang_come_together(bus: Bus, nats_server: NatsServ
 async def test_a_gang_whose_part_is_missing_ends_at_its_deadline(bus: Bus, nats_server: NatsServer):
     handler = Recording()
     async with asked(bus, nats_server, handler) as sender:
-        since = time.time()
+        since = time.monotonic()
         await ask_all(sender, gang_part(ONE, 0, 2, patience_s=0.6))
         await until_empty(bus)
 
     (gang,) = handler.batches
     assert not gang.complete
-    assert time.time() - since >= 0.6
+    assert time.monotonic() - since >= 0.6
 
 
 async def test_a_fence_waits_for_what_came_before_and_holds_what_comes_after(
@@ -454,7 +463,8 @@ async def test_a_redelivery_of_what_is_still_here_is_recognised(bus: Bus, nats_s
         async with background(intake.run()):
             await ask_all(sender, intent(ONE, 0), intent(ONE, 1))
             await eventually(lambda: intake.waiting == 2, describe="both intents")
-            taken += [item.payload for item in intake._partitions[0].queue.items]
+            assert intake._consumer is not None
+            taken += [item.payload for item in intake._consumer.queue._here.values()]
             for delivery in taken:  # as if the server had waited too long for us
                 await bus.connection.publish(delivery.reply, b"-NAK")
             await eventually_redelivered(bus, 2)
@@ -477,26 +487,83 @@ async def redeliveries(bus: Bus) -> int:
     return msgspec.json.decode(answer.data)["num_redelivered"]
 
 
-async def test_long_work_is_not_delivered_again(bus: Bus, nats_server: NatsServer):
+async def test_work_that_outlasts_the_servers_patience_is_not_begun_twice(
+    bus: Bus, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """It is delivered again, and recognised; nobody tells the server that it is in progress."""
+    consumer = msgspec.structs.replace(INTENT_CONSUMER, ack_wait_s=0.5)
+    monkeypatch.setattr(intake_module, "INTENT_CONSUMER", consumer)
     handler = Recording()
     gate = handler.hold(ONE)
-    async with join(nats_server, "controllers") as sender:
-        intake = taking(bus, handler)
-        intake._partitions[0].consumer = PartitionConsumer(PARTITION, ack_wait_s=1.0)
-        async with background(intake.run()):
-            await ask_all(sender, intent(ONE, 0), intent(ONE, 1), intent(TWO, 0))
-            await eventually(lambda: handler.of(TWO) == [0], describe="the other key")
-            began = time.monotonic()
-
-            async def outlived() -> bool:
-                assert await redeliveries(bus) == 0
-                return time.monotonic() - began > 2.5
-
-            await eventually(outlived, interval_s=0.1, describe="more than two waits")
-            gate.set()
-            await until_empty(bus)
+    async with asked(bus, nats_server, handler) as sender:
+        await ask_all(sender, intent(ONE, 0), intent(ONE, 1), intent(TWO, 0))
+        await eventually(lambda: handler.of(TWO) == [0], describe="the other key")
+        await eventually(
+            lambda: handler.has_arrived.count(f"{ONE}#0") > 2, describe="it to come again, twice"
+        )
+        gate.set()
+        await until_empty(bus)
 
     assert handler.begun == [f"{ONE}#0", f"{TWO}#0", f"{ONE}#1"]
+
+
+async def test_only_the_first_deliveries_of_an_owner_may_have_been_begun_before(
+    bus: Bus, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """As many as a former owner could have had under way, which are the oldest."""
+    consumer = msgspec.structs.replace(INTENT_CONSUMER, max_ack_pending=3)
+    monkeypatch.setattr(intake_module, "INTENT_CONSUMER", consumer)
+    dying, heir = Recording(), Recording()
+    dying.hold(ONE)
+    async with asked(bus, nats_server, dying) as sender:
+        await ask_all(sender, intent(ONE, 0), intent(TWO, 1))
+        await eventually(lambda: dying.of(TWO) == [1], describe="the other key")
+        await ask_all(sender, *(intent(ONE, number) for number in range(2, 7)))
+        # Three are unacknowledged: the server holds back the others.
+        await eventually(lambda: len(dying.has_arrived) == 4, describe="as many as may")
+    async with background(taking(bus, heir, owner="second").run()):
+        await until_empty(bus)
+
+    had = {0, 2, 3}
+    deliveries = [item.payload for batch in heir.batches for item in batch.items]
+    assert heir.of(ONE) == [0, 2, 3, 4, 5, 6]
+    assert {int(id_of(d).partition("#")[2]) for d in deliveries if d.may_have_begun} == had
+    assert {f"{ONE}#{number}" for number in had} <= set(dying.has_arrived)
+
+
+async def test_what_is_stored_after_an_owner_took_over_was_begun_by_nobody(
+    bus: Bus, nats_server: NatsServer
+):
+    handler = Recording()
+    async with asked(bus, nats_server, handler) as sender:
+        await eventually_owned_by(bus, "first")
+        await ask_all(sender, intent(ONE, 0), intent(TWO, 0))
+        await until_empty(bus)
+
+    assert [batch.items[0].payload.may_have_begun for batch in handler.batches] == [False, False]
+
+
+async def test_after_a_reconnect_what_was_there_before_may_have_been_begun(
+    bus: Bus, nats_server: NatsServer
+):
+    """By ourselves, or by somebody who led in between."""
+    handler = Recording()
+    gate = handler.hold(ONE)
+    async with asked(bus, nats_server, handler) as sender:
+        await eventually_owned_by(bus, "first")
+        await ask_all(sender, intent(ONE, 0), intent(ONE, 1))
+        await eventually(lambda: handler.begun, describe="the first intent")
+        await nats_server.restart(hard=True)
+        await eventually(lambda: bus.connection.reconnects, describe="the reconnect")
+        gate.set()
+        await until_empty(bus)
+
+    said = [
+        (id_of(batch.items[0].payload), batch.items[0].payload.may_have_begun)
+        for batch in handler.batches
+    ]
+    assert said[0] == (f"{ONE}#0", False)
+    assert said[-1] == (f"{ONE}#1", True)
 
 
 async def test_an_intent_that_keeps_failing_is_put_aside_and_its_successors_go_on(
@@ -558,11 +625,11 @@ async def test_a_handler_with_a_bug_in_putting_aside_ends_the_intake(
     """It must not go on in silence with a message that is neither applied nor kept."""
 
     class Broken(Recording):
-        async def unreadable(self, message: Unreadable, reason: str) -> None:
+        async def unreadable(self, message: Unreadable, reason: str, *, intent_id: str) -> None:
             raise LookupError("a bug")
 
     async with join(nats_server, "controllers") as sender:
-        await sender.publisher.publish(f"vc.intent.{PARTITION}.controllers.delete.pod", b"rubbish")
+        await sender.publisher.publish(SUBJECT, b"rubbish")
 
         with pytest.raises(ExceptionGroup) as ended:
             async with asyncio.timeout(5):
@@ -571,7 +638,7 @@ async def test_a_handler_with_a_bug_in_putting_aside_ends_the_intake(
     assert ended.group_contains(LookupError, match="a bug")
 
 
-async def test_work_that_outlives_the_connection_ends_before_the_partition_goes_on(
+async def test_work_that_outlives_the_connection_ends_before_anything_goes_on(
     bus: Bus, nats_server: NatsServer
 ):
     handler = Recording()

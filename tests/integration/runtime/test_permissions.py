@@ -5,7 +5,6 @@ The server is configured from the same table that the services are written again
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from stromboli.contracts import codec
 from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.facts import KindSynced, ObjectSeen
 from stromboli.contracts.intents import (
+    CONTRACT,
     AnyIntent,
     BindGang,
     CreateObject,
@@ -30,21 +30,17 @@ from stromboli.contracts.intents import (
     PatchObject,
     Verb,
 )
+from stromboli.contracts.leases import LEASE_PROOF, lease_subject
 from stromboli.contracts.nats_config import users_block
-from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered
+from stromboli.contracts.outcomes import AnyOutcome, FenceAnswered, GatewayTurn
 from stromboli.contracts.permissions import ROWS, SERVICES, Row
-from stromboli.contracts.leases import lease_subject
-from stromboli.contracts.streams import (
-    FENCE_SUBJECT,
-    FENCES,
-    JOURNAL,
-    LEASES,
-    STATE,
-    STREAMS,
-)
-from stromboli.runtime.bus.asking import FenceRound, ask, outcome_reader
+from stromboli.contracts.streams import JOURNAL, LEASES, OUTCOME, STATE, STREAMS
+from stromboli.contracts.subjects import CLUSTER
+from stromboli.runtime.bus.asking import OutcomeListener, ask, outcome_reader
+from stromboli.runtime.bus.confirmed_read import read_confirmed
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import NotPermitted, PublishRefused
+from stromboli.runtime.bus.fences import Fencing
 from stromboli.runtime.bus.intake import Delivery, IntentIntake
 from stromboli.runtime.bus.journal import Journal
 from stromboli.runtime.bus.leases import LeaseKeeper
@@ -134,8 +130,8 @@ async def read_all(bus: Bus, stream: str, wanted: int = 1) -> None:
         await eventually(lambda: len(listener.subjects) == wanted, describe=f"all of {stream}")
 
 
-async def hold_a_lease(bus: Bus) -> None:
-    keeper = LeaseKeeper(
+def keeper_of(bus: Bus) -> LeaseKeeper:
+    return LeaseKeeper(
         bus.jetstream,
         bus.publisher,
         bus.clock,
@@ -143,6 +139,10 @@ async def hold_a_lease(bus: Bus) -> None:
         holder="h",
         life_s=1,
     )
+
+
+async def hold_a_lease(bus: Bus) -> None:
+    keeper = keeper_of(bus)
     subject = lease_subject(bus.connection.service)
     async with asyncio.timeout(5), keeper.lead() as lease:
 
@@ -163,7 +163,6 @@ def intent_of(row: Row) -> AnyIntent:
         "id": f"{row.verb}-{row.kind}-{row.subresource}",
         "service": row.service,
         "key": "vcjob/ns/a",
-        "not_after": time.time() + 60,
         "kind": row.kind,
         "namespace": "ns",
         "name": "a",
@@ -188,6 +187,29 @@ def intent_of(row: Row) -> AnyIntent:
     return codec.intents.decode(msgspec.msgpack.encode({"type": tag, **body}))
 
 
+GATEWAY = Epoch(1, 1)
+
+
+def answer_to(intent: Fence) -> FenceAnswered:
+    return FenceAnswered(
+        intent_id=intent.id,
+        service=intent.service,
+        verb=Verb.FENCE,
+        kind=CLUSTER,
+        key=intent.key,
+        gateway=GATEWAY,
+        epoch=intent.epoch,
+    )
+
+
+async def announce(gateway: Bus, service: str) -> None:
+    """From here on the gateway's answers to this service count."""
+    turn = GatewayTurn(service=service, gateway=GATEWAY)
+    last = await gateway.jetstream.last_message(OUTCOME.name, turn.subject())
+    expected = 0 if last is None else last.sequence
+    await gateway.publisher.publish(turn.subject(), codec.encode(turn), expect_last=expected)
+
+
 class AnsweringFences:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -196,21 +218,13 @@ class AnsweringFences:
     async def handle(self, batch: Batch[Delivery]) -> None:
         intent = batch.items[0].payload.intent
         if isinstance(intent, Fence):
-            answer = FenceAnswered(
-                intent_id=intent.id,
-                service=intent.service,
-                verb=Verb.FENCE,
-                kind="-",
-                key=intent.key,
-                partition=intent.in_partition,
-                epoch=intent.epoch,
-                incarnation="x",
-                state_sequence=1,
-            )
+            answer = answer_to(intent)
             await self._bus.publisher.publish(answer.subject(), codec.encode(answer))
         self.handled.append(type(intent).__name__)
 
-    async def unreadable(self, message: Unreadable, reason: str) -> None: ...
+    def arrived(self, delivery: Delivery) -> None: ...
+
+    async def unreadable(self, message: Unreadable, reason: str, *, intent_id: str) -> None: ...
 
     async def failed(self, batch: Batch[Delivery], problem: Exception) -> None: ...
 
@@ -224,11 +238,18 @@ async def test_the_gateway_can_do_its_work(gateway: Bus):
     stored = await gateway.jetstream.last_message("STATE", "vc.state.pod.ns.a")
     assert stored is not None
     await hold_a_lease(gateway)
-    fence = FENCE_SUBJECT.format(partition=1, service="scheduler", shard="-")
-    await gateway.publisher.publish(fence, b"epoch")
-    assert await gateway.jetstream.last_message(FENCES.name, fence)
+    lease = await read_confirmed(
+        gateway.jetstream,
+        gateway.publisher,
+        stream=LEASES.name,
+        subject=lease_subject("scheduler"),
+        proof=LEASE_PROOF,
+    )
+    assert lease is None
+    await announce(gateway, "scheduler")
+    await announce(gateway, "scheduler")
     await gateway.publisher.publish("vc.outcome.scheduler.bind.pod", b"")
-    await read_all(gateway, "OUTCOME")
+    await read_all(gateway, "OUTCOME", wanted=3)
     await gateway.publisher.publish("vc.history.ns.a", b"")
     office = DeadLetterOffice(gateway.publisher, gateway.clock, "gateway")
     await office.put_aside(Unreadable("STATE", "x", "vc.state.a.b.c", 1, b""), "bad")
@@ -246,6 +267,7 @@ async def test_the_gateway_can_do_its_work(gateway: Bus):
 @pytest.mark.parametrize("service", ["scheduler", "controllers"])
 async def test_a_deciding_service_can_do_its_work(gateway: Bus, secured: NatsServer, service: str):
     await publish_a_pod(gateway)
+    await announce(gateway, service)
     handler = AnsweringFences(gateway)
     intake = IntentIntake(gateway.connection, gateway.clock, handler, owner="g")
     async with member(secured, service) as bus, background(intake.run()):
@@ -261,7 +283,7 @@ async def test_a_deciding_service_can_do_its_work(gateway: Bus, secured: NatsSer
         office = DeadLetterOffice(bus.publisher, bus.clock, service)
         await office.put_aside(Unreadable("STATE", "x", "vc.state.a.b.c", 1, b""), "bad")
         assert await gateway.messages("DEAD") == 1
-        await eventually(lambda: len(handler.handled) == 32 + len(rows), describe="all intents")
+        await eventually(lambda: len(handler.handled) == 1 + len(rows), describe="all intents")
 
     async def all_acknowledged() -> bool:
         return await gateway.messages("INTENT") == 0
@@ -270,11 +292,22 @@ async def test_a_deciding_service_can_do_its_work(gateway: Bus, secured: NatsSer
 
 
 async def fence_off(bus: Bus) -> None:
-    service = bus.connection.service
-    fences = FenceRound(bus.publisher, bus.clock, service=service, epoch=Epoch(1, 1))
-    reader = outcome_reader(bus.connection, bus.clock, fences.answer)
-    async with background(reader.run()):
-        await fences.run(deadline_s=10)
+    keeper = keeper_of(bus)
+    async with keeper.lead() as lease:
+        fencing = Fencing(
+            bus.jetstream,
+            bus.publisher,
+            bus.clock,
+            keeper=keeper,
+            lease=lease,
+            service=bus.connection.service,
+            shard=CLUSTER,
+        )
+        reader = outcome_reader(bus.connection, bus.clock, OutcomeListener(fencing.hear))
+        async with background(reader.run()), asyncio.timeout(10):
+            await eventually(lambda: reader.attached, describe="the outcome reader")
+            answer = await fencing.run()
+    assert answer.epoch == lease.epoch
 
 
 async def test_admission_can_do_its_work(gateway: Bus, secured: NatsServer):
@@ -466,21 +499,17 @@ async def test_a_stream_that_may_not_be_looked_at_is_not_waited_for(
 async def test_outcomes_of_another_service_are_not_heard(gateway: Bus, secured: NatsServer):
     heard: list[AnyOutcome] = []
     async with member(secured, "scheduler") as scheduler:
-        reader = outcome_reader(scheduler.connection, scheduler.clock, heard.append)
+        for service in ("controllers", "scheduler"):
+            await announce(gateway, service)
+        listener = OutcomeListener(heard.append)
+        reader = outcome_reader(scheduler.connection, scheduler.clock, listener)
         async with background(reader.run()):
             await eventually(lambda: reader.attached, describe="the outcome reader")
             for service in ("controllers", "scheduler"):
-                answer = FenceAnswered(
-                    intent_id="i",
-                    service=service,
-                    verb=Verb.FENCE,
-                    kind="-",
-                    key="k",
-                    partition=1,
-                    epoch=Epoch(1, 1),
-                    incarnation="x",
-                    state_sequence=1,
+                fence = Fence(
+                    id="i", key="k", service=service, epoch=Epoch(1, 1), contract=CONTRACT
                 )
+                answer = answer_to(fence)
                 await gateway.publisher.publish(answer.subject(), codec.encode(answer))
             await eventually(lambda: heard, describe="our own outcome")
 

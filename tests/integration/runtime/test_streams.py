@@ -6,7 +6,6 @@ from nats.aio.msg import Msg
 
 from stromboli.contracts.streams import (
     DEAD,
-    FENCES,
     HISTORY,
     INTENT,
     LEASES,
@@ -75,7 +74,7 @@ async def test_two_gateways_may_reconcile_at_the_same_time(nats_server: NatsServ
         assert created == {name: info.created for name, info in second.result().items()}
 
 
-@pytest.mark.parametrize("spec", [STATE, INTENT, OUTCOME, HISTORY, DEAD, LEASES, FENCES])
+@pytest.mark.parametrize("spec", [STATE, INTENT, OUTCOME, HISTORY, DEAD, LEASES])
 async def test_what_may_change_is_changed_in_place(bus: Bus, spec: StreamSpec):
     subject = spec.subjects[0].replace(">", "a.b.c")
     await bus.publisher.publish(subject, b"kept")

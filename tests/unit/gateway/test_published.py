@@ -6,7 +6,13 @@ import msgspec
 import pytest
 
 from stromboli.contracts import codec
-from stromboli.contracts.facts import Fact, KindSynced, ObjectGone, ObjectSeen
+from stromboli.contracts.facts import (
+    TOMBSTONE_LIFE_S,
+    Fact,
+    KindSynced,
+    ObjectGone,
+    ObjectSeen,
+)
 from stromboli.contracts.streams import RESUME_LIMIT_S
 from stromboli.gateway.published import Published
 from stromboli.runtime.bus.reader import LogMessage, LogPosition
@@ -51,9 +57,10 @@ class Memory:
     foreign: list[str] = field(default_factory=list[str])
     published: Published = field(init=False)
     sequence: int = 0
+    now_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.published = Published(self.foreign.append)
+        self.published = Published(self.foreign.append, monotonic=lambda: self.now_s)
 
     def attach(self, incarnation: str = "log", last: int = 10**6, away_s: float = 0.0) -> int:
         return self.published.attach(LogPosition(incarnation, last, away_s))
@@ -445,3 +452,38 @@ def test_reading_starts_over_if_it_was_interrupted_before_the_end():
     memory.reads(seen())
 
     assert memory.attach() == 1
+
+
+def test_what_is_gone_is_forgotten_when_its_tombstone_has_lived_its_time(memory: Memory):
+    memory.reads(seen("a"))
+    memory.reads(seen("b"))
+    memory.published.stands(gone("a"), 3)
+    memory.now_s = 1.0
+    memory.published.stands(gone("b"), 4)
+
+    memory.now_s = TOMBSTONE_LIFE_S + 0.5
+    memory.published.stands(marker(), 5)
+
+    assert set(memory.published.standings("pod")) == {("ns", "b")}
+    assert memory.published.last_sequence(seen("a")) == 0
+
+
+def test_what_came_back_in_time_is_not_forgotten(memory: Memory):
+    memory.published.stands(gone("a"), 3)
+    memory.published.stands(seen("a", uid="u2", version="10"), 4)
+
+    memory.now_s = TOMBSTONE_LIFE_S + 1
+    memory.published.stands(marker(), 5)
+
+    assert living(memory) == [A]
+
+
+def test_a_second_end_lives_its_own_time(memory: Memory):
+    memory.published.stands(gone("a"), 3)
+    memory.now_s = TOMBSTONE_LIFE_S - 1
+    memory.published.stands(gone("a", uid="u2", version="12"), 4)
+
+    memory.now_s = TOMBSTONE_LIFE_S + 1
+    memory.published.stands(marker(), 5)
+
+    assert set(memory.published.standings("pod")) == {A}

@@ -133,13 +133,14 @@ class Judge:
         (folder / "key").write_bytes(key)
         self.keys = KeyPair(folder / "crt", folder / "key")
         self.allowed = True
+        self.padding = ""
         self.seen: list[dict[str, Any]] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         review = await request.json()
         self.seen.append(review["request"])
         response = {"uid": review["request"]["uid"], "allowed": self.allowed}
-        return web.json_response({**review, "response": response})
+        return web.json_response({**review, "response": response, "padding": self.padding})
 
     def configuration(self, resource: str, group: str = "") -> dict[str, Any]:
         bundle = self.authority.certificate.public_bytes(Encoding.PEM)
@@ -185,6 +186,19 @@ async def test_a_webhook_behind_a_service_is_known_by_the_services_name(
     assert refused.code == 400
     assert 'admission webhook "judge.example.com" denied the request' in refused.message
     assert len(judge.seen) == 2
+
+
+async def test_a_webhooks_answer_is_read_to_the_limit_and_no_further(
+    client: Client, judge: Judge
+) -> None:
+    await client.made(VALIDATING, judge.configuration("configmaps"))
+    judge.padding = "x" * (3 * 1024 * 1024 - 10_000)
+    assert (await client.post(CONFIG_MAPS, config_map("a"))).code == 201
+    judge.padding += "x" * 10_000
+    refused = await client.post(CONFIG_MAPS, config_map("b"))
+
+    assert refused.code == 500
+    assert "the answer is larger than 3145728 bytes" in refused.message
 
 
 async def test_the_collector_asks_too_and_tries_again(client: Client, judge: Judge) -> None:

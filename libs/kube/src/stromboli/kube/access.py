@@ -11,12 +11,10 @@ way finish on the old. Nothing here logs or stores a credential.
 
 import asyncio
 import os
-import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 from kubernetes_asyncio import config as kube_config
@@ -24,6 +22,7 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.client.rest import RESTClientObject
 
 from stromboli.kube.errors import AccessError
+from stromboli.kube.proxies import proxy_for, usable_proxy
 from stromboli.kube.settings import KubeAccess
 
 __all__ = ["Connection", "Session", "connect"]
@@ -59,7 +58,7 @@ class Session:
         self.options: dict[str, Any] = {"allow_redirects": False}
         if configuration.tls_server_name:
             self.options["server_hostname"] = configuration.tls_server_name
-        if proxy := configuration.proxy or _proxy_from_environment(configuration.host or ""):
+        if proxy := _proxy(configuration):
             self.options["proxy"] = proxy
             self.options["proxy_headers"] = configuration.proxy_headers
 
@@ -250,9 +249,8 @@ def _modified_ns(name: str | None) -> int:
         return 0
 
 
-def _proxy_from_environment(url: str) -> str | None:
-    """HTTPS_PROXY and NO_PROXY, read once per pool as kubectl does."""
-    parts = urlsplit(url)
-    if parts.hostname is None or urllib.request.proxy_bypass(parts.hostname):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)
+def _proxy(configuration: Configuration) -> str | None:
+    """The kubeconfig's own proxy, or the environment's; looked up once per pool."""
+    if configuration.proxy:
+        return usable_proxy(str(configuration.proxy), "the kubeconfig's proxy-url")
+    return proxy_for(configuration.host or "", os.environ)

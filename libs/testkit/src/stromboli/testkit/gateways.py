@@ -31,7 +31,6 @@ class GatewayProcess(ServiceProcess):
             "STROMBOLI_GATEWAY_KUBE__RELIST_EVERY": relist_every,
             "STROMBOLI_GATEWAY_HEALTH__PORT": "0",
             "STROMBOLI_GATEWAY_LEASE_LIFE": lease_life,
-            "STROMBOLI_GATEWAY_WATERMARK_EVERY": "1s",
         }
         if password:
             settings["STROMBOLI_GATEWAY_BUS__USER"] = "gateway"

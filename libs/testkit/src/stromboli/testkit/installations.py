@@ -124,7 +124,7 @@ class Installation:
             running: Any = msgspec.json.decode((self.folder / "running.json").read_bytes())
         except (OSError, msgspec.DecodeError):
             return {}
-        return dict(running["pids"])
+        return {name: process["pid"] for name, process in running["processes"].items()}
 
     def kill(self, name: str) -> int:
         """Kill -9; `up` starts it again. Returns the pid that it had."""

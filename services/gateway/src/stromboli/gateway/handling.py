@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stromboli.contracts import codec
 from stromboli.contracts.epochs import Epoch
-from stromboli.contracts.errors import BadSubject
+from stromboli.contracts.errors import BadSubject, MessageTooLarge
 from stromboli.contracts.intents import (
     INTENT_SUBJECT,
     AnyIntent,
@@ -345,11 +345,16 @@ class IntentHandling:
         """Until it is stored: an intent is not acknowledged before."""
         if outcome.intent_id in self.answered:
             return
-        await self.publisher.publish_until_acked(
-            outcome.subject(),
-            codec.encode(outcome),
-            message_id=f"outcome-{self.gateway}-{outcome.intent_id}",
-        )
+        message_id = f"outcome-{self.gateway}-{outcome.intent_id}"
+        try:
+            await self.publisher.publish_until_acked(
+                outcome.subject(), codec.encode(outcome), message_id=message_id
+            )
+        except MessageTooLarge:
+            outcome = _without_words(outcome)
+            await self.publisher.publish_until_acked(
+                outcome.subject(), codec.encode(outcome), message_id=message_id
+            )
         self.answered.note(outcome)
 
     def _permit(self, delivery: Delivery, intent: AnyIntent) -> Permit:
@@ -363,6 +368,15 @@ class IntentHandling:
 def _id_of(delivery: Delivery) -> str:
     intent = delivery.intent
     return intent.envelope.id if isinstance(intent, UnknownIntent) else intent.id
+
+
+def _without_words(outcome: AnyOutcome) -> AnyOutcome:
+    """How each pod fared fits into any message; what was said about each may not."""
+    if not isinstance(outcome, GangBound):
+        return outcome
+    first, *others = outcome.pods
+    silent = (replace(pod, message="") for pod in others)
+    return replace(outcome, pods=(first, *silent))
 
 
 def _word_for(outcome: AnyOutcome) -> str:

@@ -136,7 +136,7 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self.jetstream = JetStream(self.connection)
-        self.published = Published(self._compare_again, self._found_rubbish)
+        self.published = Published(self._compare_again, self._found_rubbish, self.clock.monotonic)
         self.office = DeadLetterOffice(self.publisher, self.clock, "gateway")
         self.room = Room(limit=self.settings.state_max_bytes)
         self.journal = Journal(self.publisher) if self.settings.journal else None

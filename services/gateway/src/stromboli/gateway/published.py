@@ -2,9 +2,13 @@
 
 Fed by the STATE log like any view, and by the acknowledgements of our own publishes. Of each
 object it keeps what a comparison needs (sequence, uid, resourceVersion, a digest of the
-projection), not the object. Pure: no I/O.
+projection), not the object. What is gone is forgotten when its tombstone has lived its time;
+should it come back just then, the server refuses the sequence that we expect, and the writer
+looks what stands. Pure: no I/O.
 """
 
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -13,6 +17,7 @@ from stromboli.contracts import codec
 from stromboli.contracts.errors import BadSubject, Undecodable
 from stromboli.contracts.facts import (
     SYNC_TOKEN,
+    TOMBSTONE_LIFE_S,
     Fact,
     KindSynced,
     ObjectGone,
@@ -49,10 +54,14 @@ class Published:
         self,
         foreign_write: Callable[[str], None],
         rubbish: Callable[[str, int, bytes], None] = lambda *_: None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`foreign_write` is told a kind; `rubbish` a subject, a sequence and a payload."""
         self._foreign_write = foreign_write
         self._rubbish = rubbish
+        self._monotonic = monotonic
+        self._ended: deque[tuple[float, str, Standing, Key]] = deque()
+        """When which end came to stand, the oldest first."""
         self._objects: dict[str, dict[Key, Standing]] = {}
         self._planned: dict[str, dict[Key, Standing]] = {}
         self._seen: dict[str, dict[Key, tuple[int, str]]] = {}
@@ -155,6 +164,7 @@ class Published:
     def stands(self, fact: Fact, sequence: int) -> None:
         """This fact is now the newest message of its subject."""
         self.sequence = max(self.sequence, sequence)
+        self._forget_ended()
         if sequence < self.last_sequence(fact):
             # The log was faster than our acknowledgement and has shown what came after it.
             self._foreign_write(fact.kind)
@@ -164,10 +174,20 @@ class Published:
                 key = (fact.namespace, fact.name)
                 if isinstance(fact, ObjectGone) and not self._has_successor(fact.kind, key):
                     self._seen.get(fact.kind, {}).pop(key, None)
-                self._objects.setdefault(fact.kind, {})[key] = _standing(fact, sequence)
+                self._objects.setdefault(fact.kind, {})[key] = standing = _standing(fact, sequence)
+                if standing.gone:
+                    self._ended.append((self._monotonic(), fact.kind, standing, key))
             case KindSynced():
                 self.markers[fact.kind] = fact
                 self._other[fact.subject()] = sequence
+
+    def _forget_ended(self) -> None:
+        """The server has dropped these tombstones; at worst we are a moment early."""
+        before = self._monotonic() - TOMBSTONE_LIFE_S
+        while self._ended and self._ended[0][0] < before:
+            _, kind, standing, key = self._ended.popleft()
+            if self.standing(kind, key) is standing:
+                self.lost_object(kind, key)
 
     def _has_successor(self, kind: str, key: Key) -> bool:
         planned = self._planned.get(kind, {}).get(key)
@@ -200,6 +220,7 @@ class Published:
     def forget(self) -> None:
         """Throw everything away: the log is another one."""
         self._objects.clear()
+        self._ended.clear()
         self._planned.clear()
         self._seen.clear()
         self._in_flight.clear()

@@ -30,19 +30,22 @@ class Room:
     used: int = 0
     _waiting: set[str] = field(default_factory=set[str])
     """Subjects whose facts found no room."""
+    _under_way: dict[str, int] = field(default_factory=dict[str, int])
+    """Bytes of new objects that a measurement may not contain yet, by subject."""
     _measured: asyncio.Event = field(default_factory=asyncio.Event)
 
     def measured(self, used: int) -> None:
         """STATE takes so many bytes: whoever waits for room may look again."""
-        self.used = used
+        self.used = used + sum(self._under_way.values())
         _used.set(used)
         _limit.set(self.limit)
         self._measured.set()
         self._measured = asyncio.Event()
 
-    def add(self, payload: bytes) -> None:
-        """An object that was not there is on its way; the next measurement knows exactly."""
-        self.used += len(payload) + _OVERHEAD
+    def add(self, subject: str, payload: bytes) -> None:
+        """An object that was not there is on its way."""
+        self._under_way[subject] = size = len(payload) + _OVERHEAD
+        self.used += size
 
     @property
     def takes_new_objects(self) -> bool:
@@ -57,15 +60,19 @@ class Room:
 
     def wait(self, subject: str) -> asyncio.Event:
         """A fact found no room; the event is the next measurement."""
+        self._under_way.pop(subject, None)
         self._waiting.add(subject)
         return self._measured
 
-    def no_longer_waits(self, subject: str) -> None:
+    def stands(self, subject: str) -> None:
+        """What was on its way to this subject, or waited, is there or was given up."""
+        self._under_way.pop(subject, None)
         self._waiting.discard(subject)
 
     def forget(self) -> None:
         """Whoever was writing has stopped."""
         self._waiting.clear()
+        self._under_way.clear()
 
     @property
     def problem(self) -> str:

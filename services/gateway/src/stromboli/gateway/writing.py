@@ -121,7 +121,7 @@ class FactWriter:
             if not self._room.takes_new_objects:
                 self._wait_for_room(lane)
                 return
-            self._room.add(payload)
+            self._room.add(fact.subject(), payload)
         try:
             future = await self._publisher.send(
                 fact.subject(), payload, expect_last=expect, ttl_s=ttl_s
@@ -164,7 +164,7 @@ class FactWriter:
         self._go_on(lane, fact)
 
     def _go_on(self, lane: _Lane, fact: Fact) -> None:
-        self._room.no_longer_waits(fact.subject())
+        self._room.stands(fact.subject())
         if lane.waiting:
             lane.now = lane.waiting.popleft()
             self._spawn(self._send(lane, lane.now.fact))

@@ -2,25 +2,21 @@
 
 import asyncio
 import os
-import signal
 import sys
-import time
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import aiohttp
 from cyclopts import App, Parameter
-from rich.console import Console
 
+from stromboli.launcher import down as stopping
+from stromboli.launcher import inspecting
+from stromboli.launcher import up as running
 from stromboli.launcher.bus_files import write_bus_files
 from stromboli.launcher.demo import demonstrate
-from stromboli.launcher.errors import LauncherError
-from stromboli.launcher.folder import Folder, Installation, Running, is_alive
+from stromboli.launcher.errors import FolderUnusable
+from stromboli.launcher.folder import Folder
 from stromboli.launcher.options import Options, find_crds, find_examples
-from stromboli.launcher.plan import is_ready, kubeconfig_of, nats_url, plan, services_of
-from stromboli.launcher.supervisor import Supervisor
-from stromboli.runtime.errors import NatsServerNotFound
+from stromboli.launcher.screen import Screen, guarded
 
 app = App(
     name="stromboli",
@@ -70,19 +66,19 @@ def up(
         nats=nats,
         admission=kubeconfig is None if admission is None else admission,
     )
-    return _guarded(_up(Folder(folder.resolve()), options))
+    return asyncio.run(running.up(_at(folder), options))
 
 
 @app.command
 def status(folder: FolderOption = DEFAULT_FOLDER) -> int:
     """Show what runs, and whether it is ready."""
-    return _guarded(_status(Folder(folder.resolve())))
+    return asyncio.run(inspecting.status(_at(folder)))
 
 
 @app.command
 def down(folder: FolderOption = DEFAULT_FOLDER) -> int:
-    """Stop what `up` started on this folder, and wait until it has."""
-    return _guarded(_down(Folder(folder.resolve())))
+    """Stop what `up` started on this folder, also if `up` was killed, and wait until it has."""
+    return asyncio.run(stopping.down(_at(folder)))
 
 
 @app.command
@@ -93,7 +89,7 @@ def logs(
     lines: Annotated[int, Parameter(help="How many of the last lines of each.")] = 40,
 ) -> int:
     """Print the last lines of a service's log."""
-    return _guarded(_logs(Folder(folder.resolve()), service, lines))
+    return asyncio.run(inspecting.logs(_at(folder), service, lines))
 
 
 @app.command
@@ -105,7 +101,7 @@ def demo(
     ] = None,
 ) -> int:
     """Run three jobs on a scratch folder; exits 0 only if all was as it should be."""
-    return _guarded(demonstrate(find_crds(crds), find_examples(examples)))
+    return asyncio.run(demonstrate(find_crds(crds), find_examples(examples)))
 
 
 @app.command(name="nats-config")
@@ -117,125 +113,24 @@ def nats_config(
 ) -> int:
     """Write a NATS server's configuration with a user and a password file per service."""
     for path in write_bus_files(folder, listen=listen, store=store):
-        Console().print(f"wrote {path}", highlight=False, soft_wrap=True)
+        Screen().print(f"wrote {path}")
     return 0
 
 
-def _guarded(work: Coroutine[Any, Any, int]) -> int:
+def _at(folder: Path) -> Folder:
+    resolved = folder.resolve()
+    name = str(resolved)
     try:
-        return asyncio.run(work)
-    except (LauncherError, NatsServerNotFound) as problem:
-        Console(stderr=True).print(
-            f"[bold red]error:[/] {problem}", soft_wrap=True, highlight=False
-        )
-        return 1
-
-
-async def _up(folder: Folder, options: Options) -> int:
-    console = Console()
-    installation = folder.open()
-    supervisor = Supervisor(folder, lambda line: console.print(f"[yellow]{line}[/]"))
-    supervisor.changed = lambda: folder.note(
-        Running(launcher=os.getpid(), pids=supervisor.pids, options=options)
-    )
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, stop.set)
-    planned = plan(folder, installation, options)
-    starting = asyncio.create_task(supervisor.start(planned))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        with console.status(f"starting {', '.join(one.name for one in planned)}"):
-            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-            _show(console, folder, installation, options)
-            await stop.wait()
-    finally:
-        starting.cancel()
-        stopping.cancel()
-        await asyncio.wait({starting, stopping})
-        with console.status("stopping"):
-            await supervisor.stop()
-        folder.note(None)
-        console.print("stopped")
-    return 0
-
-
-def _show(console: Console, folder: Folder, installation: Installation, options: Options) -> None:
-    pages = "  ".join(
-        f"http://127.0.0.1:{installation.ports[name]}/metrics" for name in services_of(options)
-    )
-    users = "" if options.nats else f"  (users: {folder.root / 'passwords'})"
-    lines = {
-        "kubeconfig": f"export KUBECONFIG={kubeconfig_of(folder, options)}",
-        "try": "kubectl get nodes,queues.scheduling.volcano.sh",
-        "NATS": f"{nats_url(installation, options)}{users}",
-        "admission": f"https://127.0.0.1:{installation.ports['webhooks']}"
-        if options.admission
-        else "off: jobs are stored as they come, without defaults and checks (--admission)",
-        "metrics": pages,
-        "logs": str(folder.root / "logs"),
-        "stop": "Ctrl-C",
-    }
-    console.print("\n[bold]Stromboli is up[/]")
-    for name, value in lines.items():
-        console.print(f"  [cyan]{name:<11}[/] {value}", soft_wrap=True, highlight=False)
-    console.print()
-
-
-async def _status(folder: Folder) -> int:
-    console = Console()
-    installation = folder.installation
-    running = folder.running()
-    if running is None:
-        console.print(f"Stromboli is not running on {folder.root}", highlight=False)
-        return 3
-    timeout = aiohttp.ClientTimeout(total=2)
-    everything_ready = True
-    console.print(f"{'PROCESS':<12} {'PID':>8}  {'STATE'}", highlight=False)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        for planned in plan(folder, installation, running.options):
-            pid = running.pids.get(planned.name, 0)
-            alive = bool(pid) and is_alive(pid)
-            ready = alive and await is_ready(planned, session)
-            everything_ready &= ready
-            state = "ready" if ready else "not ready" if alive else "not running"
-            console.print(f"{planned.name:<12} {pid:>8}  {state}", highlight=False)
-    return 0 if everything_ready else 1
-
-
-async def _down(folder: Folder) -> int:
-    console = Console()
-    running = folder.running()
-    if running is None:
-        console.print(f"Stromboli is not running on {folder.root}", highlight=False)
-        return 0
-    os.kill(running.launcher, signal.SIGTERM)
-    give_up = time.monotonic() + 90
-    with console.status("stopping"):
-        while folder.running() is not None:
-            if time.monotonic() > give_up:
-                raise LauncherError(f"process {running.launcher} did not stop within 90 s")
-            await asyncio.sleep(0.1)
-    console.print("stopped")
-    return 0
-
-
-async def _logs(folder: Folder, service: str, lines: int) -> int:
-    names = sorted(path.stem for path in (folder.root / "logs").glob("*.log"))
-    if service and service not in names:
-        known = ", ".join(names) or "none yet"
-        raise LauncherError(f"there is no log of {service!r} in {folder.root} (there are: {known})")
-    for name in [service] if service else names:
-        text = folder.log(name).read_text(errors="replace").splitlines()[-lines:]
-        sys.stdout.writelines(f"{line}\n" if service else f"{name:<12} {line}\n" for line in text)
-    return 0
+        name.encode()
+    except UnicodeEncodeError:
+        raise FolderUnusable(ascii(name), "its name is not UTF-8, which NATS needs") from None
+    if os.pathsep in name:
+        raise FolderUnusable(name, f"a {os.pathsep!r} stands between paths in KUBECONFIG")
+    return Folder(resolved)
 
 
 def main() -> None:
-    sys.exit(app())
+    sys.exit(guarded(app))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from stromboli.contracts.permissions import SERVICES
 __all__ = [
     "API_USERS",
     "new_passwords",
+    "replace_private",
     "server_text",
     "write_api_users",
     "write_bus_files",
@@ -74,4 +75,14 @@ def write_api_users(path: Path) -> bool:
 
 def write_private(path: Path, content: bytes) -> None:
     path.touch(mode=0o600, exist_ok=True)
-    path.write_bytes(content)
+    try:
+        path.write_bytes(content)
+    except OSError as problem:  # a full disk does not say where it is
+        raise OSError(problem.errno, problem.strerror, str(path)) from problem
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """In one step, for those who read it at any moment."""
+    scratch = path.with_name(f"{path.name}.new")
+    write_private(scratch, content)
+    scratch.replace(path)

@@ -26,6 +26,7 @@ from stromboli.kube import KubeAccess, KubeClient
 from stromboli.launcher.folder import Folder
 from stromboli.launcher.options import Options
 from stromboli.launcher.plan import nats_url, plan, services_of
+from stromboli.launcher.screen import Screen
 from stromboli.launcher.supervisor import Supervisor
 from stromboli.launcher.watching import STEPS, HistoryWatcher, JobStory, JobWatcher
 from stromboli.runtime.bus.connection import BusSettings
@@ -46,20 +47,21 @@ class NotAsItShouldBe(Exception):
 async def demonstrate(crds: str, examples: Path) -> int:
     """Run the demonstration and tidy up."""
     configure(LogSettings(level=LogLevel.ERROR), service="demo")
-    console = Console()
+    console = Screen()
     started = time.monotonic()
     said: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="stromboli-demo-") as scratch:
-        folder = Folder(Path(scratch))
+    with (
+        tempfile.TemporaryDirectory(prefix="stromboli-demo-") as scratch,
+        (folder := Folder(Path(scratch))).held(),
+    ):
         options = Options(crds=crds, nodes="3", rules=str(examples / "rules.yaml"))
         supervisor = Supervisor(folder, said.append)
-        folder.open()
-        planned = plan(folder, folder.installation, options)
+        planned = plan(folder, folder.open(), options)
         names = ", ".join(one.name for one in planned)
         try:
-            with console.status(f"starting {names}"):
+            with console.busy(f"starting {names}"):
                 await supervisor.start(planned)
-            console.print(f"[bold]{len(planned)} processes are up:[/] {names}")
+            console.print(Text.assemble((f"{len(planned)} processes are up:", "bold"), f" {names}"))
             async with KubeClient.connect(KubeAccess(kubeconfig=str(folder.kubeconfig))) as kube:
                 watcher = JobWatcher(kube)
                 history = HistoryWatcher(watcher, _as_operator(folder, options))
@@ -76,16 +78,18 @@ async def demonstrate(crds: str, examples: Path) -> int:
             _check(watcher)
             console.print(_times(watcher))
         except NotAsItShouldBe as problem:
-            console.print(f"[bold red]not as it should be:[/] {problem}", soft_wrap=True)
+            console.print(Text.assemble(("not as it should be:", "bold red"), f" {problem}"))
             for name in services_of(options):
                 tail = folder.log(name).read_text(errors="replace").splitlines()[-5:]
-                console.print(f"[dim]{name}:[/]", *tail, sep="\n  ", markup=False, soft_wrap=True)
+                console.print(f"{name}:", *tail, sep="\n  ")
             return 1
         finally:
-            with console.status("stopping"):
+            with console.busy("stopping"):
                 await supervisor.stop()
     took = time.monotonic() - started
-    console.print(f"[bold green]All was as it should be.[/] It took {took:.0f} s.")
+    console.print(
+        Text.assemble(("All was as it should be.", "bold green"), f" It took {took:.0f} s.")
+    )
     return 0
 
 

@@ -1,9 +1,18 @@
-"""What can keep Stromboli from starting.
+"""What can keep Stromboli from starting or stopping.
 
 LauncherError
-├── DidNotStart     a process ended, or said nothing, before it was ready
-└── PortTaken       somebody else listens where we want to
+├── AlreadyUp        another launcher holds the folder
+├── DidNotStart      a process ended, or was not ready in time
+├── FolderUnusable   the folder can't be made, read or written
+├── NoExamples       there is nothing to demonstrate
+├── NothingHere      the folder was never used
+├── OutOfSight       the launcher runs where we can't see it
+├── PortTaken        somebody else listens where we want to
+└── WillNotEnd       a process is there after a SIGKILL
 """
+
+import shlex
+from collections.abc import Mapping
 
 
 class LauncherError(Exception):
@@ -14,8 +23,16 @@ class DidNotStart(LauncherError):
     """A process was not ready in time."""
 
     def __init__(self, name: str, why: str, log: str, tail: str) -> None:
-        super().__init__(f"{name} {why}. Its log is {log}; the last lines are:\n{tail}")
+        told = f"the last it says is:\n{tail}" if tail else "it is empty"
+        super().__init__(f"{name} {why}. Its log is {log}; {told}")
         self.name = name
+
+
+class FolderUnusable(LauncherError):
+    """The folder is no place to work in."""
+
+    def __init__(self, folder: str, why: str) -> None:
+        super().__init__(f"the folder {folder} can't be used: {why}; choose another with --dir")
 
 
 class PortTaken(LauncherError):
@@ -32,11 +49,30 @@ class PortTaken(LauncherError):
 class AlreadyUp(LauncherError):
     """The folder is in use."""
 
-    def __init__(self, folder: str, pid: int) -> None:
+    def __init__(self, folder: str) -> None:
+        where = shlex.quote(folder)
         super().__init__(
-            f"Stromboli runs on {folder} already (process {pid}): "
-            f"`stromboli status --dir {folder}` shows it, `stromboli down --dir {folder}` stops it"
+            f"Stromboli runs on {folder} already: `stromboli status --dir {where}` shows it, "
+            f"`stromboli down --dir {where}` stops it"
         )
+
+
+class OutOfSight(LauncherError):
+    """Somebody holds the folder, and is no process that we can see."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(
+            f"Stromboli runs on {folder}, but its launcher can't be seen from here: it may be in "
+            "another container or on another machine; stop it there"
+        )
+
+
+class WillNotEnd(LauncherError):
+    """Not even SIGKILL helped."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        left = ", ".join(f"{name} (process {pid})" for name, pid in pids.items())
+        super().__init__(f"these processes did not end, although they were killed: {left}")
 
 
 class NothingHere(LauncherError):
@@ -44,7 +80,8 @@ class NothingHere(LauncherError):
 
     def __init__(self, folder: str) -> None:
         super().__init__(
-            f"there is no Stromboli in {folder}: `stromboli up --dir {folder}` starts one"
+            f"there is no Stromboli in {folder}: `stromboli up --dir {shlex.quote(folder)}` "
+            "starts one"
         )
 
 

@@ -3,26 +3,38 @@
 Ports and passwords are chosen once and kept there, so that a second start is the same
 installation. Whoever can read the folder can act as any service: it is readable by its
 owner only.
+
+One launcher at a time holds the folder, by a lock that the kernel takes back when the launcher
+ends, in whatever way. What it has started is noted beside it, for those who ask, and for whoever
+has to end what a launcher left behind.
 """
 
+import fcntl
 import os
 import socket
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from stromboli.launcher.bus_files import (
     new_passwords,
+    replace_private,
     server_text,
     write_api_users,
     write_private,
 )
-from stromboli.launcher.errors import AlreadyUp, NothingHere, PortTaken
+from stromboli.launcher.errors import AlreadyUp, FolderUnusable, NothingHere, PortTaken
 from stromboli.launcher.options import Options
+from stromboli.launcher.processes import Process, is_alive
 
 _HOST = "127.0.0.1"
-
+_LOOKED_AT_S: Final = 1.0
+"""Who asks whether the folder is held has the lock for an instant: so long a launcher tries."""
 
 _LISTENING = ("nats", "api", "gateway", "controllers", "scheduler", "admission", "webhooks")
 """Who needs a port. Admission has two: `admission` is its health page, `webhooks` its HTTPS."""
@@ -40,11 +52,17 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """Who runs here right now; kept in a file while they do."""
+    """What a launcher has started here; kept in a file until it has ended."""
 
-    launcher: int
-    pids: dict[str, int]
+    launcher: Process
+    processes: dict[str, Process]
+    """By name, in the order in which they were started."""
     options: Options
+
+    @property
+    def left(self) -> dict[str, Process]:
+        """Those that still run."""
+        return {name: one for name, one in self.processes.items() if is_alive(one)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,33 +108,85 @@ class Folder:
     def installation(self) -> Installation:
         """What was chosen here; raises NothingHere if nothing was."""
         chosen = self.root / "installation.json"
-        if not chosen.exists():
-            raise NothingHere(str(self.root))
-        return msgspec.json.decode(chosen.read_bytes(), type=Installation)
-
-    def running(self) -> Running | None:
-        """Who runs here, or None; a launcher that died leaves its file, and is found out."""
         try:
-            found = msgspec.json.decode((self.root / "running.json").read_bytes(), type=Running)
+            return msgspec.json.decode(chosen.read_bytes(), type=Installation)
+        except FileNotFoundError:
+            raise NothingHere(str(self.root)) from None
+        except OSError as problem:
+            raise FolderUnusable(str(self.root), problem.strerror or str(problem)) from problem
+        except msgspec.MsgspecError as problem:
+            raise FolderUnusable(
+                str(self.root), f"installation.json says nothing that makes sense ({problem})"
+            ) from problem
+
+    def noted(self) -> Running | None:
+        """What the last launcher has noted and not taken back: it runs, or was killed."""
+        try:
+            return msgspec.json.decode((self.root / "running.json").read_bytes(), type=Running)
         except (OSError, msgspec.MsgspecError):
             return None
-        return found if is_alive(found.launcher) else None
+
+    def left_behind(self) -> dict[str, Process]:
+        """What still runs of what was noted; for whoever knows that its launcher does not."""
+        noted = self.noted()
+        return {} if noted is None else noted.left
 
     def note(self, running: Running | None) -> None:
         path = self.root / "running.json"
         if running is None:
             path.unlink(missing_ok=True)
         else:
-            write_private(path, msgspec.json.encode(running))
+            replace_private(path, msgspec.json.encode(running))
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep other launchers out while the block runs; AlreadyUp if there is one.
+
+        Children don't get the descriptor, so nobody else keeps the lock when this process ends.
+        """
+        self._make()
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            give_up = time.monotonic() + _LOOKED_AT_S
+            while not _locked(descriptor, fcntl.LOCK_EX):
+                if time.monotonic() > give_up:
+                    raise AlreadyUp(str(self.root))
+                time.sleep(0.02)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a launcher runs here, by the kernel's word."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        try:
+            return not _locked(descriptor, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+    @property
+    def _lock(self) -> Path:
+        return self.root / "lock"
+
+    def _make(self) -> None:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self.root.chmod(0o700)
+            (self.root / "logs").mkdir(exist_ok=True)
+            (self.root / "passwords").mkdir(exist_ok=True)
+        except OSError as problem:
+            why = "it is a file" if isinstance(problem, FileExistsError) else problem.strerror
+            raise FolderUnusable(str(self.root), why or str(problem)) from problem
 
     def open(self) -> Installation:
-        """The installation of this folder; a new folder gets free ports and new passwords."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        self.root.chmod(0o700)
-        (self.root / "logs").mkdir(exist_ok=True)
-        (self.root / "passwords").mkdir(exist_ok=True)
-        if (running := self.running()) is not None:
-            raise AlreadyUp(str(self.root), running.launcher)
+        """The installation of this folder; a new folder gets free ports and new passwords.
+
+        For whoever holds the folder.
+        """
         chosen = self.root / "installation.json"
         if chosen.exists():
             installation = self.installation
@@ -130,7 +200,7 @@ class Folder:
             installation = msgspec.structs.replace(
                 installation, ports={**installation.ports, **found}
             )
-            write_private(chosen, msgspec.json.format(msgspec.json.encode(installation)))
+            replace_private(chosen, msgspec.json.format(msgspec.json.encode(installation)))
         for service, password in installation.passwords.items():
             write_private(self.password_file(service), password.encode())
         write_api_users(self.api_users)
@@ -153,10 +223,10 @@ class Folder:
                     raise PortTaken(name, port) from taken
 
 
-def is_alive(pid: int) -> bool:
+def _locked(descriptor: int, how: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except OSError:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
     return True
 

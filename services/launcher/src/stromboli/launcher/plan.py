@@ -3,14 +3,11 @@
 Each is the command that a deployment runs, with its settings in the environment or in flags.
 """
 
-import asyncio
 import os
 import socket
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import aiohttp
 
 from stromboli.launcher.bus_files import API_USERS
 from stromboli.launcher.folder import Folder, Installation
@@ -32,6 +29,8 @@ class Planned:
     ready_url: str = ""
     ready_file: Path | None = None
     ready_port: int = 0
+    ready_line: str = ""
+    """What it writes to its log once it is ready, where there is nothing to ask."""
     beside: bool = False
     """Started together with the one before it, which it waits for by itself."""
 
@@ -82,7 +81,8 @@ def _api(folder: Folder, installation: Installation, options: Options) -> Planne
     ]
     if options.crds:
         argv += ["--crds", options.crds]
-    return Planned("api", tuple(argv), ready_file=folder.kubeconfig)
+    ready_url = f"https://{_HOST}:{installation.ports['api']}/readyz"
+    return Planned("api", tuple(argv), ready_file=folder.kubeconfig, ready_url=ready_url)
 
 
 def _kubelets(folder: Folder, options: Options) -> Planned:
@@ -94,7 +94,7 @@ def _kubelets(folder: Folder, options: Options) -> Planned:
     ]
     if options.rules:
         argv += ["--rules", options.rules]
-    return Planned("kubelets", tuple(argv))
+    return Planned("kubelets", tuple(argv), ready_line="nodes, runtime")
 
 
 def _service(name: str, folder: Folder, installation: Installation, options: Options) -> Planned:
@@ -126,7 +126,8 @@ def _service(name: str, folder: Folder, installation: Installation, options: Opt
             f"{prefix}_TRUSTED_USERS": "gateway",
         }
     argv = (sys.executable, "-m", f"stromboli.{name}")
-    beside = name in _BESIDE
+    # Where there are kubelets, the gateway starts with them: it only waits for the API server.
+    beside = name in _BESIDE or (name == "gateway" and not options.kubeconfig)
     return Planned(name, argv, env, ready_url=f"http://{_HOST}:{port}/readyz", beside=beside)
 
 
@@ -148,26 +149,3 @@ def environment_of(planned: Planned) -> dict[str, str]:
     """The launcher's own environment without settings of services, and the planned ones."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("STROMBOLI_")}
     return {**inherited, "LOG_FORMAT": "json", **planned.env}
-
-
-async def is_ready(planned: Planned, session: aiohttp.ClientSession) -> bool:
-    if planned.ready_file is not None and not planned.ready_file.exists():
-        return False
-    if planned.ready_port and not await _accepts(planned.ready_port):
-        return False
-    if planned.ready_url:
-        try:
-            async with session.get(planned.ready_url) as response:
-                return response.status == 200
-        except aiohttp.ClientError:
-            return False
-    return True
-
-
-async def _accepts(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection(_HOST, port)
-    except OSError:
-        return False
-    writer.close()
-    return True

@@ -19,6 +19,7 @@ from stromboli.sandbox.admin import Admin
 from stromboli.sandbox.api import Api, WatchStream
 from stromboli.sandbox.audit import AuditLog
 from stromboli.sandbox.authentication import authenticated
+from stromboli.sandbox.bodies import start_of
 from stromboli.sandbox.discovery import AGGREGATED, Discovery
 from stromboli.sandbox.documents import encode
 from stromboli.sandbox.errors import ApiRefusal
@@ -178,22 +179,14 @@ class HttpFront:
         if length is not None and length > self._max_body_bytes:
             raise statuses.body_too_large(self._max_body_bytes)
         if length is None:
-            body = await self._unannounced_body(request)
+            body = await start_of(request.content, self._max_body_bytes + 1)
+            if len(body) > self._max_body_bytes:
+                raise statuses.body_too_large(self._max_body_bytes)
         else:
             body = await request.content.read()
         if request.method in {"POST", "PUT"}:
             body = json_body(body, content_type)
         return body, content_type
-
-    async def _unannounced_body(self, request: web.BaseRequest) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        async for part in request.content.iter_any():
-            size += len(part)
-            if size > self._max_body_bytes:
-                raise statuses.body_too_large(self._max_body_bytes)
-            parts.append(part)
-        return b"".join(parts)
 
     async def _stream(self, request: web.BaseRequest, stream: WatchStream) -> web.StreamResponse:
         watcher = stream.watcher

@@ -15,6 +15,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from stromboli.sandbox import statuses
+from stromboli.sandbox.bodies import start_of
 
 __all__ = ["Passage", "Remote"]
 
@@ -67,7 +68,7 @@ class Remote:
         answer = await self._asked(request, passage)
         try:
             if not passage.is_proxy and answer.status != 200:
-                told = (await answer.content.read(_MAX_PROBLEM_BYTES)).decode(errors="replace")
+                told = (await start_of(answer.content, _MAX_PROBLEM_BYTES)).decode(errors="replace")
                 raise statuses.from_elsewhere(
                     answer.status, told.rstrip("\n"), resource=passage.resource, name=passage.name
                 )

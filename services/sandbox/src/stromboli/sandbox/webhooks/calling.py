@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
+from stromboli.sandbox.bodies import start_of
 from stromboli.sandbox.endpoints import Endpoints
 from stromboli.sandbox.errors import NoEndpoints, WebhookUnreachable
 from stromboli.sandbox.webhooks.hooks import Hook
@@ -82,8 +83,8 @@ class Caller:
             server_hostname=place.server_name,
             allow_redirects=False,
         ) as response:
-            body = await response.content.read(_MAX_ANSWER_BYTES)
-            if not response.content.at_eof():
+            body = await start_of(response.content, _MAX_ANSWER_BYTES + 1)
+            if len(body) > _MAX_ANSWER_BYTES:
                 raise WebhookUnreachable(
                     f"failed to call webhook: the answer is larger than {_MAX_ANSWER_BYTES} bytes"
                 )
