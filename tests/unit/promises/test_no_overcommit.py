@@ -14,7 +14,7 @@ import structlog
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from stromboli.testkit.chaos import live_through
+from stromboli.testkit.chaos import live_through, live_through_a_bind
 from stromboli.testkit.effort import examples
 from stromboli.testkit.promise_machine import (
     GANG_BIND_TIMEOUT_S,
@@ -40,10 +40,20 @@ def quiet() -> Iterator[None]:
 
 
 # A number says nothing when it is made smaller.
-@settings(max_examples=examples(100), phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(st.integers(min_value=0, max_value=2**63))
+_NOT_SMALLER = (Phase.explicit, Phase.reuse, Phase.generate)
+_numbers = st.integers(min_value=0, max_value=2**63)
+
+
+@settings(max_examples=examples(50), phases=_NOT_SMALLER)
+@given(_numbers)
 def test_nothing_is_over_committed_half_bound_or_lost(number: int) -> None:
     live_through(number)
+
+
+@settings(max_examples=examples(50), phases=_NOT_SMALLER)
+@given(_numbers)
+def test_a_bind_in_doubt_keeps_its_room_and_comes_to_an_end(number: int) -> None:
+    live_through_a_bind(number)
 
 
 def _play(
@@ -196,6 +206,104 @@ def test_a_gateway_that_wakes_after_its_successor_has_answered_changes_nothing(p
         await asyncio.sleep(10)
 
     _play(scenario, cpus=(2, 1))
+
+
+def _zombie(machine: Machine, *, executed_after_s: float, refused_for_s: float) -> list[float]:
+    """The first call to bind x is executed late, and the others are turned away for a while."""
+    began: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def is_meant(method: str, path: str) -> bool:
+        return _is_bind_call(method, path) and "/x-0/" in path
+
+    def slow_s(method: str, path: str) -> float:
+        if not is_meant(method, path) or began:
+            return 0.0
+        began.append(loop.time())
+        return executed_after_s
+
+    def is_refused(method: str, path: str) -> bool:
+        return bool(began) and is_meant(method, path) and loop.time() < began[0] + refused_for_s
+
+    machine.cluster.slow_s, machine.cluster.is_refused = slow_s, is_refused
+    return began
+
+
+def test_the_next_gateway_and_scheduler_know_what_may_still_be_executed() -> None:
+    """Both die while a bind is under way, and for half a minute nobody can ask for it again."""
+
+    async def scenario(machine: Machine) -> None:
+        began = _zombie(machine, executed_after_s=40, refused_for_s=30)
+        machine.world.want("x", 1)
+        await machine.until(lambda: began, what="a bind")
+        dead = [machine.leader(GATEWAY), machine.leader(SCHEDULER)]
+        for member in dead:
+            assert member is not None
+            member.kill()
+        machine.world.want("y", 1, priority="high")
+        await asyncio.sleep(60)
+
+    _play(scenario)
+
+
+def test_the_next_scheduler_knows_which_binds_are_uncertain() -> None:
+    async def scenario(machine: Machine) -> None:
+        began = _zombie(machine, executed_after_s=60, refused_for_s=50)
+        machine.world.want("x", 1)
+        await machine.until(lambda: began, what="a bind")
+        await asyncio.sleep(20)
+        leader = machine.leader(SCHEDULER)
+        assert leader is not None
+        leader.kill()
+        machine.world.want("y", 1, priority="high")
+        await asyncio.sleep(60)
+
+    _play(scenario)
+
+
+def test_the_next_scheduler_waits_for_what_its_predecessor_did() -> None:
+    """Its view lags behind, and the last thing in it is a gang that wants the same room."""
+
+    async def scenario(machine: Machine) -> None:
+        leader = machine.leader(SCHEDULER)
+        assert leader is not None
+        standby = next(member for member in machine.of(SCHEDULER) if member is not leader)
+        machine.cluster.slow_s = lambda method, path: 1.0 * _is_bind_call(method, path)
+        machine.world.want("x", 1)
+        await asyncio.sleep(0.3)
+        machine.world.want("y", 1, priority="high")
+        await asyncio.sleep(0.3)
+        assert standby.link is not None
+        standby.link.reads_late_s = 10.0
+        await machine.until(lambda: machine.world.bound("x"), what="a bind")
+        await asyncio.sleep(0.2)
+        leader.kill()
+        await asyncio.sleep(30)
+
+    _play(scenario)
+
+
+def test_what_a_deposed_scheduler_had_sent_is_refused_when_it_comes_late() -> None:
+    late: list[str] = []
+
+    def late_s(subject: str) -> float:
+        if not _is_bind(subject) or late:
+            return 0.0
+        late.append(subject)
+        return 15.0
+
+    async def scenario(machine: Machine) -> None:
+        machine.bus.late_s = late_s
+        machine.world.want("x", 1)
+        await machine.until(lambda: late, what="a bind that is late")
+        leader = machine.leader(SCHEDULER)
+        assert leader is not None
+        leader.kill()
+        machine.world.want("y", 1, priority="high")
+        await asyncio.sleep(30)
+        assert machine.world.bound("y") == 1
+
+    _play(scenario)
 
 
 def test_a_lost_consumer_of_intents_holds_up_nothing_for_long() -> None:

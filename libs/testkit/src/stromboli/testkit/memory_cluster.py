@@ -124,6 +124,10 @@ class MemoryCluster:
         """Calls that were made and are not executed yet."""
         self.slow_s: Callable[[str, str], float] = lambda _method, _path: 0.0
         """How long a call waits before it is executed, by method and path."""
+        self.is_refused: Callable[[str, str], bool] = lambda _method, _path: False
+        """Calls that are turned away before anything is done."""
+        self.is_unanswered: Callable[[str, str], bool] = lambda _method, _path: False
+        """Calls that are executed, and nobody hears of it."""
         self._loop = asyncio.get_running_loop()
         self._kinds: dict[str, _Kind] = {}
         self._uids = 0

@@ -58,7 +58,7 @@ class UnrulyTransport:
     ) -> Answer:
         request, faults = f"{method} {path}", self._faults
         self.calls.append((method, path))
-        if faults.happens(faults.refused_call):
+        if faults.happens(faults.refused_call) or self._cluster.is_refused(method, path):
             await asyncio.sleep(faults.delay_s(0.0))
             raise self._refusal(request)
         try:
@@ -100,7 +100,7 @@ class UnrulyTransport:
     ) -> None:
         faults, cluster = self._faults, self._cluster
         delay_s = faults.delay_s(faults.slow_call) + cluster.slow_s(method, path)
-        is_lost = faults.happens(faults.unanswered_call)
+        is_lost = faults.happens(faults.unanswered_call) or cluster.is_unanswered(method, path)
         zombie = faults.zombie_bind if path.endswith("/binding") else 0.0
         zombie = max(zombie, faults.zombie_call)
         if method != "GET" and faults.happens(zombie):

@@ -47,6 +47,8 @@ class UnrulyBus:
         """Messages of these subjects are stored, and their senders never hear of it."""
         self.is_undelivered: Callable[[str], bool] = lambda _subject: False
         """Messages of these subjects are lost on the way to who listens."""
+        self.late_s: Callable[[str], float] = lambda _subject: 0.0
+        """How long messages of these subjects stay on the way to the server."""
         self._loop = asyncio.get_running_loop()
         self._listening: dict[str, list[_Subscription]] = {}
         self._inboxes = 0
@@ -171,6 +173,8 @@ class Link:
         self.dark = False
         """Nothing passes, and nobody has noticed."""
         self.severed = False
+        self.reads_late_s = 0.0
+        """How far what is read from streams lags behind."""
         self._socket = 0
         self._last_up = 0.0
         self._loop = asyncio.get_running_loop()
@@ -183,7 +187,7 @@ class Link:
         faults = self.bus.faults
         if self.dark or faults.happens(faults.lost_request):
             return
-        late_s = faults.delay_s(faults.late_request)
+        late_s = faults.delay_s(faults.late_request) + self.bus.late_s(subject)
         at = self._loop.time() + late_s
         if not subject.startswith("$JS.ACK."):
             # What is late is late alone: the socket was broken, or the server's leader moved.
@@ -212,7 +216,7 @@ class Link:
         faults = self.bus.faults
         if faults.happens(faults.lost_delivery) or self.bus.is_undelivered(message.subject):
             return
-        at = self._loop.time() + faults.delay_s(faults.late_delivery)
+        at = self._loop.time() + faults.delay_s(faults.late_delivery) + self.reads_late_s
         subscription.last_at = max(at, subscription.last_at + _TICK_S)
         self._receive_at(subscription.last_at, subscription, message)
 
