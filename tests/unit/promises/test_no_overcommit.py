@@ -286,7 +286,7 @@ def test_the_next_scheduler_waits_for_what_its_predecessor_did() -> None:
         machine.world.want("y", 1, priority="high")
         await asyncio.sleep(0.3)
         assert standby.link is not None
-        standby.link.reads_late_s = 2.0
+        standby.link.late_s = lambda subject: 2.0 * subject.startswith("vc.state.")
         await machine.until(lambda: machine.world.bound("x"), what="a bind")
         await leader.stop()
         await asyncio.sleep(20)
