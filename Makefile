@@ -47,6 +47,7 @@ lint: $(INSTALLED) ## Style, types, layers, spelling, generated files
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m stromboli.api.crds --check deploy/crds
 	@$(BIN)/python -m stromboli.admitting.reference --check .
+	@$(BIN)/python -m stromboli.contracts.guarantees --check .
 
 format: $(INSTALLED) ## Format the code and apply safe fixes
 	@$(BIN)/ruff format .
@@ -55,6 +56,7 @@ format: $(INSTALLED) ## Format the code and apply safe fixes
 generate: $(INSTALLED) ## Write the files that are made from types and tables
 	@$(BIN)/python -m stromboli.api.crds --write deploy/crds
 	@$(BIN)/python -m stromboli.admitting.reference --write .
+	@$(BIN)/python -m stromboli.contracts.guarantees --write .
 	@$(BIN)/python -m stromboli.lifecycle.reference --write docs/reference/job-lifecycle.md
 
 bench: $(INSTALLED) ## Measure and print the figures of bench/ (a few minutes)

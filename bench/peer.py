@@ -19,7 +19,7 @@ from stromboli.api.projections import decode_projection
 from stromboli.contracts.intents import AnyIntent
 from stromboli.contracts.outcomes import AnyOutcome
 from stromboli.contracts.streams import STATE, STREAMS
-from stromboli.runtime.bus.asking import ask, outcome_reader
+from stromboli.runtime.bus.asking import OutcomeListener, ask, outcome_reader
 from stromboli.runtime.bus.connection import BusSettings, connect
 from stromboli.runtime.bus.jetstream import JetStream
 from stromboli.runtime.bus.publisher import Publisher, publishing
@@ -145,7 +145,7 @@ async def measuring_peer(
         peer = MeasuringPeer(publisher, BusPeer(service, url, watched))
         filters = [f"vc.state.{token}.>" for token in (*watched, "sync")]
         state = LogReader(connection, clock, stream=STATE.name, filters=filters, listener=peer.view)
-        outcomes = outcome_reader(connection, clock, peer.heard)
+        outcomes = outcome_reader(connection, clock, OutcomeListener(peer.heard))
         async with background(state.run(), outcomes.run()):
             await eventually(
                 lambda: state.attached and outcomes.attached, describe="the readers attach"

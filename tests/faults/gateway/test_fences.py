@@ -1,7 +1,7 @@
-"""A fence is answered when everything before it has ended and stands on STATE.
+"""A fence is answered when everything that its sender asked for before has ended.
 
-That is what lets a new leader decide: at the positions in the answers, its view shows all
-that was done in its predecessor's name.
+That is what lets a new leader decide: when its view has reached the versions in the answer, it
+shows all that was done in its predecessor's name.
 """
 
 import asyncio
@@ -10,30 +10,22 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from stromboli.api import kinds
+from stromboli.contracts import codec
 from stromboli.contracts.epochs import Epoch
-from stromboli.contracts.intents import AnyIntent
+from stromboli.contracts.intents import CONTRACT, AnyIntent, Fence
 from stromboli.contracts.outcomes import Applied, FenceAnswered, GangBound, Reason, Refused
-from stromboli.contracts.partitions import PARTITIONS
-from stromboli.contracts.streams import FENCE_SUBJECT
-from stromboli.runtime.bus.asking import FenceRound
 from stromboli.testkit.aftermath import answers_of
 from stromboli.testkit.api_server import ApiServer
-from stromboli.testkit.bus_contents import dead_letters, stored_outcomes
+from stromboli.testkit.bus_contents import stored_outcomes
 from stromboli.testkit.bus_peer import BusPeer
 from stromboli.testkit.comparison import until_equal
 from stromboli.testkit.gateways import GatewayProcess
 from stromboli.testkit.kube_objects import ClusterBuilder, owned_by, pod_manifest
-from stromboli.testkit.waiting import eventually
 
 pytestmark = [pytest.mark.nats, pytest.mark.faults]
 
 StartGateway = Callable[..., GatewayProcess]
 Join = Callable[..., Awaitable[BusPeer]]
-
-
-async def until_reached(peer: BusPeer, fences: FenceRound) -> None:
-    (position,) = fences.position.items()
-    await eventually(lambda: peer.view.reached(*position), describe="the view to be that new")
 
 
 def unseen(peer: BusPeer, intents: list[AnyIntent]) -> list[str]:
@@ -89,7 +81,7 @@ async def work_of_a_leader(peer: BusPeer, cluster: ClusterBuilder) -> list[AnyIn
     return intents
 
 
-async def test_all_partitions_answer_after_earlier_intents_ended_and_their_writes_show(
+async def test_it_is_answered_after_earlier_intents_ended_and_their_writes_show(
     join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
 ):
     start_gateway()
@@ -97,20 +89,12 @@ async def test_all_partitions_answer_after_earlier_intents_ended_and_their_write
     intents = await work_of_a_leader(peer, cluster)
     for intent in intents:
         await peer.ask(intent)
-    fences = await peer.fence()
-    await until_reached(peer, fences)
+    await peer.until_reached(await peer.fence())
 
     assert unseen(peer, intents) == []
-    stored = await stored_outcomes(peer)
-    assert len([o for o in stored if isinstance(o, FenceAnswered)]) == PARTITIONS
-    for intent in intents:
-        order = [
-            o.intent_id if not isinstance(o, FenceAnswered) else "fence"
-            for o in stored
-            if o.intent_id == intent.id
-            or (isinstance(o, FenceAnswered) and o.partition == intent.partition)
-        ]
-        assert order == [intent.id, "fence"]
+    order = [outcome.intent_id for outcome in await stored_outcomes(peer)]
+    assert set(order[:-1]) == {intent.id for intent in intents}
+    assert isinstance((await stored_outcomes(peer))[-1], FenceAnswered)
 
 
 async def test_a_gang_that_was_bound_shows_when_the_fence_is_answered(
@@ -127,22 +111,17 @@ async def test_a_gang_that_was_bound_shows_when_the_fence_is_answered(
     ]
     for intent in intents:
         await peer.ask(intent)
-    fences = await peer.fence()
-    await until_reached(peer, fences)
+    await peer.until_reached(await peer.fence())
 
-    assert len(peer.outcomes) >= PARTITIONS + len(intents)
+    assert len(peer.outcomes) == 1 + len(intents)
     assert unseen(peer, intents) == []
 
 
-def answered(peer: BusPeer) -> set[int]:
-    return {o.partition for o in peer.outcomes if isinstance(o, FenceAnswered)}
-
-
-async def test_a_partition_does_not_answer_while_an_earlier_intent_is_open(
+async def test_it_is_not_answered_while_an_earlier_intent_is_open_and_others_pass_by(
     join: Join, start_gateway: StartGateway, api_server: ApiServer, cluster: ClusterBuilder
 ):
     start_gateway()
-    peer = await join()
+    peer, other = await join(), await join("scheduler")
     pod = await cluster.pod("slow")
     open_intent = peer.patch(
         "pod",
@@ -155,20 +134,43 @@ async def test_a_partition_does_not_answer_while_an_earlier_intent_is_open(
     try:
         await peer.ask(open_intent)
         async with asyncio.TaskGroup() as group:
-            fencing = group.create_task(peer.fence(Epoch(1, 1)))
-            await eventually(
-                lambda: len(answered(peer)) == PARTITIONS - 1, describe="the other partitions"
-            )
+            fencing = group.create_task(peer.fence())
+            answer = await other.fence()
 
-            assert open_intent.partition not in answered(peer)
+            assert isinstance(answer, FenceAnswered)
+            assert not fencing.done()
+            assert peer.outcomes == []
             api_server.resume()
-            fences = await fencing
+            await peer.until_reached(await fencing)
     finally:
         api_server.resume()
-    await until_reached(peer, fences)
     assert unseen(peer, [open_intent]) == []
     assert isinstance(peer.outcomes[-1], FenceAnswered)
     await answers_of(peer, [open_intent])
+
+
+async def test_nothing_is_listed_for_it_and_binds_of_others_go_on_meanwhile(
+    join: Join, start_gateway: StartGateway, api_server: ApiServer, cluster: ClusterBuilder
+):
+    """Also by a gateway that has just taken over, and knows the cluster by STATE only."""
+    former = start_gateway()
+    peer, scheduler = await join(), await join("scheduler")
+    node = await cluster.node()
+    pods = [await cluster.pod(f"gang-{number}") for number in range(3)]
+    await until_equal(peer, kube=cluster.kube)
+    former.kill()
+    gateway = start_gateway()
+    await gateway.until_event("lease.acquired", 20)
+
+    binds = [(pod.name, pod.uid, node) for pod in pods]
+    bound, answer = await asyncio.gather(
+        scheduler.ask_and_hear(scheduler.bind(cluster.namespace, "gang", binds)), peer.fence()
+    )
+
+    assert isinstance(bound, GangBound)
+    assert all(pod.bound for pod in bound.pods)
+    await peer.until_reached(answer)
+    assert {line["kind"] for line in gateway.events("list.started")} <= {"configmap"}
 
 
 async def test_the_answer_covers_what_a_gateway_did_that_is_dead_by_now(
@@ -182,8 +184,7 @@ async def test_the_answer_covers_what_a_gateway_did_that_is_dead_by_now(
         await peer.ask(intent)
     await doomed.wait()
     start_gateway()
-    fences = await peer.fence()
-    await until_reached(peer, fences)
+    await peer.until_reached(await peer.fence())
 
     assert unseen(peer, intents) == []
     await answers_of(peer, intents)
@@ -208,29 +209,32 @@ async def test_a_write_that_was_undone_before_anybody_saw_it_does_not_hold_up_a_
         peer.delete("pod", cluster.namespace, "brief", uid=outcome.uid), deadline_s=10
     )
 
-    fences = await peer.fence()
-    await until_reached(peer, fences)
+    await peer.until_reached(await peer.fence())
     await until_equal(peer, kube=cluster.kube)
 
 
-async def test_a_fence_that_can_not_be_read_lets_nobody_through_but_the_next_fence(
+async def test_a_false_fence_stops_nobody(
     join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
 ):
-    """Whom it kept out is not known any more; the leader of today can say it again."""
+    """Neither one with an epoch larger than any other, nor one that no lease names."""
     gateway = start_gateway()
     peer = await join()
-    pod = await cluster.pod("victim")
-    await peer.fence()
-    before = peer.delete("pod", cluster.namespace, "victim", uid=pod.uid)
-    subject = FENCE_SUBJECT.format(partition=before.partition, service=peer.service, shard="-")
-    await peer.publisher.publish(subject, b"rubbish")
-    gateway.kill()
-    start_gateway()
+    pods = [await cluster.pod(f"victim-{number}") for number in range(2)]
+    for number, epoch in enumerate((Epoch(2**62, 2**62), peer.epoch, Epoch(0, 1))):
+        false = Fence(
+            id=f"false-{number}",
+            key="fence/controllers/-",
+            service="controllers",
+            epoch=epoch,
+            contract=CONTRACT,
+        )
+        await peer.publisher.publish(false.subject(), codec.encode(false), message_id=false.id)
+    for pod in pods:
+        intent = peer.delete("pod", cluster.namespace, pod.name, uid=pod.uid, job=pod.name)
+        assert isinstance(await peer.ask_and_hear(intent, deadline_s=30), Applied)
+        gateway.kill()
+        gateway = start_gateway()
 
-    refused = await peer.ask_and_hear(before)
-    assert isinstance(refused, Refused)
-    assert refused.reason is Reason.FENCED
-    await peer.fence(Epoch(1, 2))
-    after = peer.delete("pod", cluster.namespace, "victim", uid=pod.uid)
-    assert isinstance(await peer.ask_and_hear(after), Applied)
-    assert [letter.arrived_on for letter in await dead_letters(peer)] == [subject]
+    refused = [o for o in peer.outcomes if o.intent_id.startswith("false")]
+    assert {o.reason for o in refused if isinstance(o, Refused)} == {Reason.FENCED}
+    assert len(refused) == 3

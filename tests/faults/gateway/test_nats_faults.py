@@ -6,7 +6,6 @@ import pytest
 
 from stromboli.contracts.outcomes import Applied
 from stromboli.contracts.streams import STREAMS
-from stromboli.runtime.bus.leases import LeaseKeeper
 from stromboli.testkit.aftermath import no_dead_letters
 from stromboli.testkit.bus_peer import BusPeer
 from stromboli.testkit.comparison import until_equal
@@ -62,26 +61,23 @@ async def test_everything_comes_back_after_all_nats_data_is_lost(
     pod = await cluster.pod("survivor")
     peer = await join()
     await until_equal(peer, kube=cluster.kube)
-    keeper = LeaseKeeper(
-        peer.jetstream, peer.publisher, peer.clock, service="controllers", holder="me", life_s=1
-    )
-    async with keeper.lead() as lease:
-        before = (peer.view.incarnation, lease.epoch)
-        nats_server.kill()
-        nats_server.wipe()
-        await cluster.pod("newcomer")
-        await cluster.delete("pod", "survivor")
-        replaced = await cluster.pod("survivor")
-        await nats_server.start()
+    lease = peer.lease
+    before = (peer.view.incarnation, lease.epoch)
+    nats_server.kill()
+    nats_server.wipe()
+    await cluster.pod("newcomer")
+    await cluster.delete("pod", "survivor")
+    replaced = await cluster.pod("survivor")
+    await nats_server.start()
 
-        await until_equal(peer, kube=cluster.kube)
-        await eventually(lambda: not lease.held, describe="the lost lease to be noticed")
-    async with keeper.lead() as again:
-        for spec in STREAMS:
-            await peer.jetstream.stream_info(spec.name)
-        assert peer.view.incarnation not in {"", before[0]}
-        assert again.epoch > before[1]
-        assert led_again(gateway)
+    await until_equal(peer, kube=cluster.kube)
+    await eventually(lambda: not lease.held, deadline_s=60, describe="the lost lease")
+    await peer.lead()
+    for spec in STREAMS:
+        await peer.jetstream.stream_info(spec.name)
+    assert peer.view.incarnation not in {"", before[0]}
+    assert peer.epoch > before[1]
+    assert led_again(gateway)
     assert [d.ended.uid for d in peer.deltas if d.name == "survivor" and d.ended] == [pod.uid]
     body = {"metadata": {"annotations": {"after": "yes"}}}
     outcome = await peer.ask_and_hear(

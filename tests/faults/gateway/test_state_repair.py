@@ -1,7 +1,7 @@
 """STATE is damaged by hand; the gateway puts it right.
 
-Who overwrites a fact is noticed at once, because the gateway reads STATE along. What was
-removed makes no message: the regular comparison with the API server finds it.
+Who overwrites a fact is noticed soon, because a sequence is missing among the gateway's own. What
+was removed makes no message: the regular comparison with the API server finds it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from stromboli.contracts import codec
-from stromboli.contracts.facts import KindSynced, ObjectGone, ObjectSeen, WatermarkMoved
+from stromboli.contracts.facts import KindSynced, ObjectGone, ObjectSeen
 from stromboli.contracts.streams import STATE
 from stromboli.testkit.bus_contents import dead_letters, purge, stored_messages
 from stromboli.testkit.bus_peer import BusPeer
@@ -101,21 +101,21 @@ async def test_wrong_but_well_formed_facts_are_replaced_by_the_truth(
     await until_equal(peer, kube=cluster.kube)
 
 
-async def has_watermarks(peer: BusPeer) -> bool:
-    stored = await stored_messages(peer.connection, STATE.name, "vc.state.watermark.>")
+async def has_positions(peer: BusPeer) -> bool:
+    stored = await stored_messages(peer.connection, STATE.name, "vc.state.sync.>")
     return {message.subject.rpartition(".")[2] for message in stored} >= set(peer.kinds)
 
 
 async def test_damage_done_while_no_gateway_runs_is_found_by_the_regular_comparison(
     join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
 ):
-    """The next gateway goes on from the watermark, as if nothing had happened."""
+    """The next gateway goes on from the positions, as if nothing had happened."""
     gateway = start_gateway()
     for name in ("wrong", "other", "buried", "purged"):
         await cluster.pod(name)
     peer = await join()
     await until_equal(peer, kube=cluster.kube)
-    await eventually(lambda: has_watermarks(peer), describe="watermarks")
+    await eventually(lambda: has_positions(peer), describe="positions")
     facts = {
         name: await fact_of(peer, cluster.namespace, name) for name in ("wrong", "other", "buried")
     }
@@ -138,7 +138,7 @@ async def test_an_end_from_the_future_is_found_when_the_next_gateway_begins(
     await cluster.pod("other")
     peer = await join()
     await until_equal(peer, kube=cluster.kube)
-    await eventually(lambda: has_watermarks(peer), describe="watermarks")
+    await eventually(lambda: has_positions(peer), describe="positions")
     other = await fact_of(peer, cluster.namespace, "other")
     gateway.kill()
     await vandalise(peer, tombstone(other, name="later", uid="a ghost", resource_version=HIGH))
@@ -201,8 +201,7 @@ async def test_rubbish_on_state_is_put_aside_and_replaced(
             changed(fact, name="odd-version", resource_version="seven")
         ),
         f"{place}.odd-name": codec.encode(changed(fact, name="no name at all")),
-        "vc.state.sync.-.pod": b"rubbish instead of a marker",
-        "vc.state.watermark.-.pod": b"rubbish instead of a watermark",
+        "vc.state.sync.-.pod": b"rubbish instead of a position",
     }
     damaged = 0
     for subject, payload in rubbish.items():
@@ -217,7 +216,7 @@ async def test_rubbish_on_state_is_put_aside_and_replaced(
     assert gateway.running
 
 
-async def test_wrong_markers_are_replaced(
+async def test_wrong_positions_are_replaced(
     join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
 ):
     start_gateway()
@@ -225,7 +224,7 @@ async def test_wrong_markers_are_replaced(
     await until_equal(peer, kube=cluster.kube)
     markers = [
         KindSynced(kind="pod", incarnation="another log", resource_version="1", count=0),
-        WatermarkMoved(kind="node", incarnation="another log", resource_version=HIGH),
+        KindSynced(kind="node", incarnation="another log", resource_version=HIGH, count=0),
     ]
     damaged = 0
     for marker in markers:
@@ -236,19 +235,21 @@ async def test_wrong_markers_are_replaced(
         stored = await peer.jetstream.last_message(STATE.name, marker.subject())
         assert stored is not None
         repaired = codec.facts.decode(stored.payload)
-        assert isinstance(repaired, KindSynced | WatermarkMoved)
+        assert isinstance(repaired, KindSynced)
         assert repaired.incarnation == peer.view.incarnation
         assert repaired.resource_version not in {"1", HIGH}
 
 
-async def test_a_watermark_from_the_future_does_not_blind_the_next_gateway(
+async def test_a_position_from_the_future_does_not_blind_the_next_gateway(
     join: Join, start_gateway: StartGateway, cluster: ClusterBuilder
 ):
     gateway = start_gateway()
     peer = await join()
     gateway.kill()
     for kind in peer.kinds:
-        marker = WatermarkMoved(kind=kind, incarnation=peer.view.incarnation, resource_version=HIGH)
+        marker = KindSynced(
+            kind=kind, incarnation=peer.view.incarnation, resource_version=HIGH, count=0
+        )
         await peer.publisher.publish(marker.subject(), codec.encode(marker))
     await cluster.pod("new")
     start_gateway()

@@ -93,7 +93,7 @@ async def test_a_gateway_that_stops_hands_over_at_once(
         await flow.check_nothing_lost_or_repeated(witness)
     assert handed_over_s < 4
     assert first.events("lease.released")
-    # The successor watches on from the watermark: it has no need of a list. Only of the one
+    # The successor watches on from the positions: it has no need of a list. Only of the one
     # ConfigMap it can't know that its predecessor followed the same.
     assert {line["kind"] for line in second.events("list.started")} <= {"configmap"}
     await until_equal(peer, kube=cluster.kube)

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from stromboli.contracts.epochs import Epoch
+from stromboli.contracts.leases import LeaseValue
 from stromboli.contracts.streams import LEASES
-from stromboli.runtime.bus.errors import BusError
-from stromboli.runtime.bus.leases import Lease, LeaseValue
+from stromboli.runtime.bus.errors import BusError, LeaseLost
+from stromboli.runtime.bus.leases import Lease
 from stromboli.runtime.bus.streams import reconcile
 from stromboli.testkit.bus_fixtures import Bus, join
 from stromboli.testkit.clock import ManualClock
@@ -251,10 +252,54 @@ async def test_a_lost_acknowledgement_of_an_acquisition_costs_no_life(bus: Bus):
         assert lease.epoch > first.epoch
 
 
-async def test_two_keepers_with_one_name_are_still_two(bus: Bus):
-    await keeper(bus, "same", life_s=30)._acquire()
+async def test_who_finds_its_own_name_takes_the_lease_at_once(bus: Bus):
+    """Its former process was killed, and has a long time to live yet."""
+    killed = await keeper(bus, "same", life_s=30)._acquire()
+    since = time.monotonic()
 
-    assert await keeper(bus, "same", life_s=30)._try_to_acquire() is None
+    async with keeper(bus, "same", life_s=30).lead() as lease:
+        assert time.monotonic() - since < 5
+        assert lease.epoch > killed.epoch
+
+
+async def test_a_process_whose_name_another_took_over_loses_the_lease(
+    bus: Bus, nats_server: NatsServer
+):
+    async with join(nats_server, "scheduler") as other, contextlib.AsyncExitStack() as stack:
+        frozen = await stack.enter_async_context(keeper(bus, "same", life_s=2).lead())
+        again = await stack.enter_async_context(keeper(other, "same", life_s=2).lead())
+
+        async with asyncio.timeout(10):
+            await frozen.lost.wait()
+        assert again.held
+
+
+async def test_renewals_keep_the_fence(bus: Bus):
+    one = keeper(bus, "a")
+    async with one.lead() as lease:
+        await one.note_fence(lease, log_created="a log", sequence=7)
+        value, noted = await stored_value(bus)
+        assert (value.fence, value.fence_log) == (7, "a log")
+        assert value.revision == lease.epoch.revision
+
+        async def renewed() -> bool:
+            return (await stored_value(bus))[1] >= noted + 3
+
+        await eventually(renewed, interval_s=0.05, describe="three renewals")
+        assert (await stored_value(bus))[0] == value
+
+    async with keeper(bus, "b").lead():
+        value, _ = await stored_value(bus)
+        assert (value.fence, value.fence_log) == (0, ""), "a fence is of one holder"
+
+
+async def test_what_is_done_throughout_a_lease_ends_with_it(bus: Bus):
+    async with keeper(bus, "a").lead() as lease:
+        assert await lease.throughout(asyncio.sleep(0, "done")) == "done"
+        lease.lost.set()
+        with pytest.raises(LeaseLost):
+            async with asyncio.timeout(5):
+                await lease.throughout(asyncio.sleep(3600))
 
 
 async def test_a_lease_of_another_is_never_released(bus: Bus):

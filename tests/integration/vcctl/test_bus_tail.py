@@ -41,7 +41,7 @@ FACT = ObjectSeen(
     projection=msgspec.Raw(encode_projection(Job(metadata=ObjectMeta(name="mpi")))),
 )
 INTENT = CreateObject(
-    id="i", key="vcjob/n/mpi", service="controllers", not_after=9e9, kind="pod", name="mpi-0",
+    id="i", key="vcjob/n/mpi", service="controllers", kind="pod", name="mpi-0",
     manifest=b'{"kind": "Pod"}',
 )  # fmt: skip
 OUTCOME = Applied(
@@ -88,8 +88,8 @@ async def test_facts_intents_and_outcomes_are_shown_as_they_pass(
 
     shown = {one["type"]: one for one in lines}
     assert shown["object.seen.v1"]["fields"]["projection"]["metadata"]["name"] == "mpi"
-    assert shown["create.v1"]["subject"] == INTENT.subject()
-    assert shown["create.v1"]["fields"]["manifest"] == {"kind": "Pod"}
+    assert shown["create.v2"]["subject"] == INTENT.subject()
+    assert shown["create.v2"]["fields"]["manifest"] == {"kind": "Pod"}
     assert shown["applied.v1"]["fields"]["intent_id"] == "i"
     assert await gateway.messages("INTENT") == 1  # it was looked at, not taken
 

@@ -10,7 +10,7 @@ from stromboli.contracts.guarantees import GUARANTEES, Guarantee, page
 TOP = Path(__file__).parents[3]
 
 
-def tests_in(path: Path) -> set[str]:
+def names_in(path: Path) -> set[str]:
     """Test functions, and state machines, which hypothesis turns into tests."""
     tree = ast.parse(path.read_text())
     found = {
@@ -30,7 +30,7 @@ def test_a_promise_is_held_by_tests_that_exist(row: Guarantee):
     for test in row.tests:
         path, _, name = test.partition("::")
         assert (TOP / path).is_file(), f"{path} does not exist"
-        assert name in tests_in(TOP / path), f"{path} has no {name}"
+        assert name in names_in(TOP / path), f"{path} has no {name}"
 
 
 def test_the_page_says_what_the_table_says():

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from stromboli.contracts.epochs import Epoch
 from stromboli.contracts.records import REPAIRED, HistoryRecorded
 from stromboli.contracts.stimuli import (
     FactChanged,
@@ -17,10 +18,11 @@ from stromboli.contracts.stimuli import (
     WakeAt,
     WokeUp,
 )
-from stromboli.runtime.bus.view import Delta, Entry
+from stromboli.runtime.bus.asking import OutcomeListener
+from stromboli.runtime.bus.view import View
 from stromboli.runtime.clock import SystemClock
-from stromboli.runtime.deciding import DecidingShell
 from stromboli.runtime.telemetry import Telemetry
+from stromboli.runtime.turn import Pace, Turn
 from stromboli.testkit.tasks import background
 from stromboli.testkit.waiting import eventually
 
@@ -60,24 +62,26 @@ class Eager:
 
 
 class Leading:
-    """A shell that leads, without a bus, and its core."""
+    """A turn without a bus, and its core."""
 
     def __init__(self) -> None:
         self.time = Time()
         self.core = Eager()
         self.sent: list[str] = []
-        self.shell = DecidingShell(
+        view: View[Any] = View((), lambda _kind, projection: projection, cast("Any", None))
+        self.turn = Turn(
+            core=self.core,
+            lease=cast("Any", SimpleNamespace(held=True, epoch=Epoch(1, 1))),
             service="scheduler",
-            kinds=(),
-            make_core=lambda: self.core,
+            shard="-",
+            view=view,
+            outcomes=OutcomeListener(lambda _: None),
             connection=cast("Any", SimpleNamespace(connected=True)),
             publisher=cast("Any", self),
             clock=self.time,
-            holder="test",
-            pause_s=0.0,
-            safety_every_s=EVERY_S,
+            pace=Pace(pause_s=0.0, safety_every_s=EVERY_S),
+            on_probe=lambda _: None,
         )
-        self.shell.deciding = True
 
     async def send(self, subject: str, payload: bytes) -> "asyncio.Future[None]":
         """As a publisher does."""
@@ -86,15 +90,14 @@ class Leading:
         return asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        lease: Any = SimpleNamespace(held=True)
-        await self.shell._decide(lease, self.shell.view.incarnation)
+        await self.turn.run()
 
     async def a_fact_a_second(self, seconds: int, *, then: Callable[[], None] = lambda: None):
-        entry: Entry[Any] = Entry(uid="uid", resource_version="1", object="a node", sequence=1)
+        fact = FactChanged(kind="node", namespace="", name="n1", uid="u", resource_version="1")
         for number in range(1, seconds + 1):
             then()
             self.time.passed += 1.0
-            self.shell.changed(Delta("node", "", "n1", None, entry))
+            self.turn.push(fact)
             await eventually(
                 lambda wanted=number: self.core.number(WokeUp) == wanted, interval_s=0.0
             )

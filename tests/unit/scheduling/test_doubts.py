@@ -92,10 +92,8 @@ def about(intent: Any) -> dict[str, Any]:
 
 def answered(bind: BindGang, **how: Any) -> GangBound:
     """All of its pods have ended like that."""
-    pods = tuple(
-        PodBound(**{"name": one.name, "uid": one.uid, "node": one.node, "bound": False, **how})
-        for one in bind.binds
-    )
+    ended: dict[str, Any] = {"bound": False, **how}
+    pods = tuple(PodBound(name=one.name, uid=one.uid, node=one.node, **ended) for one in bind.binds)
     return GangBound(
         **about(bind), attempt=bind.attempt, part=bind.part, parts=bind.parts, pods=pods
     )
@@ -204,7 +202,7 @@ def test_a_gang_half_bound_for_too_long_is_evicted_with_the_pods_in_doubt(
     (bind,) = deaf.take(BindGang)
     one, other = (PodBound(name=p.name, uid=p.uid, node=p.node, bound=True) for p in bind.binds)
     doubt = PodBound(name=other.name, uid=other.uid, node="n1", bound=False, uncertain=True)
-    about_it = {"attempt": bind.attempt, "part": 0, "parts": 1}
+    about_it: dict[str, Any] = {"attempt": bind.attempt, "part": 0, "parts": 1}
     deaf.answer(GangBound(**about(bind), **about_it, pods=(one, doubt)))
     deaf.put(pod_group("a", min_member=2, phase="Inqueue"), pod("a-main-0", group="a", on="n1"))
     deaf.wake(1)
@@ -260,28 +258,19 @@ def begun(*objects: Any, assumed: tuple[AssumedPod, ...]) -> tuple[SchedulerCore
     return core, core.handle(Ready(assumed), now=store.now)
 
 
-def assumed_pod(name: str, *, uncertain: bool = False, uid: str = "") -> AssumedPod:
-    return AssumedPod("test", name, uid or f"pod-test-{name}", "n1", uncertain)
+def assumed_pod(name: str, *, uid: str = "") -> AssumedPod:
+    return AssumedPod("test", name, uid or f"pod-test-{name}", "n1")
 
 
 def binds(said: list[Any]) -> list[BindGang]:
     return [one for one in said if isinstance(one, BindGang)]
 
 
-def test_what_a_predecessor_bound_takes_its_room_before_its_fact_is_there():
+def test_what_a_predecessor_may_have_bound_takes_its_room_and_is_asked_for_again():
     core, said = begun(
         node("n1", cpu="1"), gang("a", 1), gang("b", 1), assumed=(assumed_pod("a-main-0"),)
     )
-
     assert core.cluster.nodes.used[0, 0] == 1000
-    assert binds(said) == []
-    assert binds(core.handle(WokeUp(), now=2e9)) == [], "it is known to be bound"
-
-
-def test_what_a_predecessor_may_have_bound_is_asked_for_again():
-    core, said = begun(
-        node("n1", cpu="1"), gang("a", 1), assumed=(assumed_pod("a-main-0", uncertain=True),)
-    )
     assert binds(said) == []
 
     assert names(binds(core.handle(WokeUp(), now=2e9))) == [("a-main-0", "n1")]
@@ -293,7 +282,7 @@ def test_what_the_facts_show_is_not_assumed():
         gang("a", 1, on="n1", phase="Running"),
         gang("b", 1),
         assumed=(
-            assumed_pod("a-main-0", uncertain=True),
+            assumed_pod("a-main-0"),
             assumed_pod("b-main-0", uid="uid-of-its-predecessor"),
             assumed_pod("is-gone"),
         ),

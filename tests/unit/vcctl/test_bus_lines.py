@@ -49,7 +49,7 @@ def test_a_fact_is_shown_with_its_projection_decoded():
 def test_an_intents_manifest_is_shown_as_the_json_that_it_is():
     manifest = {"kind": "Pod", "metadata": {"name": "line\nbreak"}}
     intent = CreateObject(
-        id="i", key="k", service="controllers", not_after=1.0, kind="pod", name="p",
+        id="i", key="k", service="controllers", kind="pod", name="p",
         manifest=json.dumps(manifest).encode(),
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from stromboli.contracts import codec
 from stromboli.contracts.errors import MessageTooLarge
+from stromboli.contracts.intents import AnyIntent
 from stromboli.contracts.outcomes import Reason, refused
 from stromboli.contracts.records import HistoryRecorded
 from stromboli.runtime.bus.connection import BusConnection
@@ -53,6 +54,8 @@ class IntentSender:
         self._lease = lease
         self._news = asyncio.Event()
         self._answered = answered
+        self._subjects: dict[tuple[int, str, str], str] = {}
+        """Few, and each takes longer to make than the intent takes to send."""
         self._records: deque[HistoryRecorded] = deque(maxlen=_MOST_RECORDS)
 
     def wake(self) -> None:
@@ -87,7 +90,10 @@ class IntentSender:
     async def _send(self, asked: Asked) -> None:
         try:
             future = await self._publisher.send(
-                asked.intent.subject(), asked.payload, message_id=asked.id, headers=asked.headers
+                self._subject_of(asked.intent),
+                asked.payload,
+                message_id=asked.id,
+                headers=asked.headers,
             )
         except MessageTooLarge as problem:
             self._refuse(asked, Reason.INVALID, problem)
@@ -95,6 +101,13 @@ class IntentSender:
             self._failed(asked, problem)
         else:
             future.add_done_callback(partial(self._sent, asked))
+
+    def _subject_of(self, intent: AnyIntent) -> str:
+        """All intents of this sender name the same service."""
+        what = (intent.partition, intent.verb, intent.kind)
+        if what not in self._subjects:
+            self._subjects[what] = intent.subject()
+        return self._subjects[what]
 
     def _sent(self, asked: Asked, future: "asyncio.Future[PubAck]") -> None:
         if future.cancelled():

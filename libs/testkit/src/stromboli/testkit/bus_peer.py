@@ -205,6 +205,17 @@ class BusPeer:
         async with asyncio.timeout(deadline_s):
             return await fencing.run()
 
+    async def until_reached(self, answer: FenceAnswered, deadline_s: float = 10.0) -> None:
+        """The view shows everything that a fence's answer speaks of."""
+        await eventually(
+            lambda: all(
+                self.view.position(kind) >= int(version)
+                for kind, version in answer.versions.items()
+            ),
+            deadline_s=deadline_s,
+            describe=f"the view at {answer.versions}",
+        )
+
     def _common(self, job: str, namespace: str, lives_s: float) -> dict[str, Any]:
         now = self.clock.now().timestamp()
         attempt = next(self._attempts)
