@@ -109,6 +109,14 @@ class Member:
         self.process.kill()
         self._dead.append(self.process)
 
+    async def stop(self) -> None:
+        """As SIGTERM: it gives its lease back."""
+        task = self._task
+        assert task is not None
+        task.cancel()
+        await asyncio.wait([task])
+        self.kill()
+
     async def finish(self) -> None:
         """Wait for what is left of its lives; one that ended by itself is a fault of ours."""
         problem: BaseException | None = None

@@ -58,7 +58,9 @@ class UnrulyTransport:
     ) -> Answer:
         request, faults = f"{method} {path}", self._faults
         self.calls.append((method, path))
-        if faults.happens(faults.refused_call) or self._cluster.is_refused(method, path):
+        if self._cluster.is_refused(method, path):
+            raise error_from_answer(request, code=429, body=_OVERLOADED)
+        if faults.happens(faults.refused_call):
             await asyncio.sleep(faults.delay_s(0.0))
             raise self._refusal(request)
         try:

@@ -173,8 +173,8 @@ class Link:
         self.dark = False
         """Nothing passes, and nobody has noticed."""
         self.severed = False
-        self.reads_late_s = 0.0
-        """How far what is read from streams lags behind."""
+        self.late_s: Callable[[str], float] = lambda _subject: 0.0
+        """How far what is read from streams lags behind, by subject."""
         self._socket = 0
         self._last_up = 0.0
         self._loop = asyncio.get_running_loop()
@@ -216,7 +216,8 @@ class Link:
         faults = self.bus.faults
         if faults.happens(faults.lost_delivery) or self.bus.is_undelivered(message.subject):
             return
-        at = self._loop.time() + faults.delay_s(faults.late_delivery) + self.reads_late_s
+        at = self._loop.time() + faults.delay_s(faults.late_delivery)
+        at += self.late_s(message.subject)
         subscription.last_at = max(at, subscription.last_at + _TICK_S)
         self._receive_at(subscription.last_at, subscription, message)
 

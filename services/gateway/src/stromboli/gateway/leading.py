@@ -100,6 +100,16 @@ async def _or_timeout(event: Coroutine[Any, Any, object], seconds: float) -> Non
             await event
 
 
+def _end_if_told_to() -> None:
+    """A task group forgets that it was cancelled when one of its tasks fails at that moment.
+
+    Until Python 3.13. Whoever waits for our end would wait for ever.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 class _StartOver(Exception):
     """What is on STATE is not what we wrote there: begin again."""
 
@@ -267,6 +277,7 @@ class Gateway:
                 self.published.read_again(own.known_up_to)
                 self._writes_alone.clear()
                 self._others_write.set()
+            _end_if_told_to()
 
     async def read_state(self) -> None:
         """Read STATE as long as others may write it; ends only by cancellation."""
