@@ -5,8 +5,8 @@ tests later, and then the wrong test fails. So the garbage is collected at the e
 that had an event loop or opened a socket. What Python complains of then, and a socket that is still
 open, is an error of this test. What a fixture of a module or of the whole run opened may stay open.
 
-Collecting costs time in proportion to what exists. What was imported will never be garbage, so it
-is set apart once, before the first test.
+Collecting costs time in proportion to what is looked at. What was imported will never be garbage,
+and what has outlived a test is seldom so later: it is set apart, and only what is new is looked at.
 """
 
 import asyncio
@@ -111,6 +111,7 @@ def _complaints() -> list[str]:
     with warnings.catch_warnings(record=True) as complaints:
         warnings.simplefilter("always")
         gc.collect()
+    gc.freeze()
     return [str(complaint.message) for complaint in complaints]
 
 
