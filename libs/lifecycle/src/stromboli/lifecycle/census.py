@@ -4,7 +4,7 @@ A pod knows which task, index and version of the job it was made for; one that d
 is not one of ours, whoever owns it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -15,7 +15,10 @@ from stromboli.api.wellknown import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, TA
 __all__ = ["Census", "Member", "member_of", "take_census"]
 
 _AT_FIRST: Final = "Pending"
+_NONE: Final[Mapping[tuple[str, str], int]] = {}
 _FINISHED: Final = ("Succeeded", "Failed")
+_OWN_FAILURES: Final = ("", "DeadlineExceeded")
+"""Reasons in the status of a pod that failed by itself; a kubelet gives others when it evicts."""
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +38,16 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return self.pod.metadata.name
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether its work is done, well or badly; one that was interrupted has not ended so.
+
+        A pod that is told to go may report any phase while it ends.
+        """
+        if self.is_terminating or not self.is_finished:
+            return False
+        return self.phase == "Succeeded" or not _is_disrupted(self.pod)
 
     @property
     def exit_code(self) -> int:
@@ -84,6 +97,14 @@ def member_of(pod: Pod, *, uid: str) -> Member | None:
     )
 
 
+def _is_disrupted(pod: Pod) -> bool:
+    if pod.status.reason not in _OWN_FAILURES:
+        return True
+    return any(
+        one.type == "DisruptionTarget" and one.status == "True" for one in pod.status.conditions
+    )
+
+
 class Census(msgspec.Struct, frozen=True, kw_only=True):
     """How many pods are in which state; those that end are only counted as ending."""
 
@@ -96,9 +117,11 @@ class Census(msgspec.Struct, frozen=True, kw_only=True):
     tasks: dict[str, dict[str, int]] = msgspec.field(default_factory=dict[str, dict[str, int]])
 
 
-def take_census(staying: Iterable[Member], *, ending: int) -> Census:
-    """Count the pods that stay by phase."""
-    counts: dict[tuple[str, str], int] = {}
+def take_census(
+    staying: Iterable[Member], *, ending: int, cleared: Mapping[tuple[str, str], int] = _NONE
+) -> Census:
+    """Count the pods that stay by phase; `cleared` ended and are gone, by (task, phase)."""
+    counts = dict(cleared)
     for member in staying:
         place = (member.task, member.phase)
         counts[place] = counts.get(place, 0) + 1

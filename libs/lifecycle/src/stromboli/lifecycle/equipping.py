@@ -58,7 +58,7 @@ def equip(
         records = _make_for_plugins(situation, asker, records)
         _make_pod_group(situation, asker, records)
         if pods_too and _may_have_pods(situation, records):
-            _make_pods(situation, asker)
+            _make_pods(situation, records, asker)
     except ApiError as fault:
         # A template that nobody can read: admission refuses it, but may have been away.
         return Trouble(reason="InvalidTemplate", message=str(fault)), records
@@ -198,10 +198,10 @@ def _may_have_pods(situation: Situation, records: Records) -> bool:
     return admits_pods(group.object) and records.plugins >= situation.job.spec.plugins.keys()
 
 
-def _make_pods(situation: Situation, asker: Asker) -> None:
+def _make_pods(situation: Situation, records: Records, asker: Asker) -> None:
     job = situation.job
     plugins = plugins_of(job)
-    missing = missing_pods(job, situation.members)
+    missing = missing_pods(job, situation.members, records)
     refusal = situation.refusal
     if refusal is not None and (refusal.verb, refusal.kind) == (Verb.CREATE, _POD):
         # One of each task is enough to find out whether it is still refused.

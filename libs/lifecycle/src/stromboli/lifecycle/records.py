@@ -7,6 +7,9 @@ Volcano has for such things, under keys of our own:
 
 - `stromboli/pods-<task>`: the indexes of the pods of this version that were seen and have not
   ended by our doing; one that is in it and not in the view was evicted;
+- `stromboli/succeeded-<task>`, `stromboli/failed-<task>`: the indexes of the pods that ended by
+  themselves; one of them that is gone was cleared away and has not to be run again;
+- `stromboli/restarted-<task>`: the indexes of the pods that the present retry has restarted;
 - `stromboli/renewed-<task>`: for indexes that a restart of a part has ended, the retry from which
   on a pod is a new one; one of an earlier retry ends by our doing, however long that takes;
 - `stromboli/since-<event>-<task>`: when something happened that a policy answers only after
@@ -42,6 +45,9 @@ Delayed = dict[tuple[str, str], dict[int, int]]
 _OURS: Final = "stromboli/"
 _PODS: Final = "stromboli/pods-"
 _RENEWED: Final = "stromboli/renewed-"
+_RESTARTED: Final = "stromboli/restarted-"
+_SUCCEEDED: Final = "stromboli/succeeded-"
+_FAILED: Final = "stromboli/failed-"
 _SINCE: Final = "stromboli/since-"
 _TOLD: Final = "stromboli/told-"
 _MADE: Final = "stromboli/made-"
@@ -52,6 +58,7 @@ _KEPT: Final = "stromboli/kept"
 _ENDED_GROUP: Final = "stromboli/ended-podgroup"
 _PLUGIN: Final = "plugin-"
 _CLAIM: Final = "volume-pvc-"
+_KEEPS: Final[Mapping[str, Keep]] = {keep.value: keep for keep in Keep}
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +67,9 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
     pods: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, frozenset[int]])
     renewed: dict[str, dict[int, int]] = msgspec.field(default_factory=dict[str, dict[int, int]])
     """Task → index → the first retry whose pod is a new one."""
+    restarted: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, frozenset[int]])
+    succeeded: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, frozenset[int]])
+    failed: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, frozenset[int]])
     delayed: Delayed = msgspec.field(default_factory=Delayed)
     generation: int = 0
     told: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -78,7 +88,10 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
     def read(cls, resources: Mapping[str, str]) -> Self:
         generation = resources.get(_GENERATION, "")
         return cls(
-            pods={task: as_indexes(value) for task, value in _under(_PODS, resources).items()},
+            pods=_indexes_under(_PODS, resources),
+            restarted=_indexes_under(_RESTARTED, resources),
+            succeeded=_indexes_under(_SUCCEEDED, resources),
+            failed=_indexes_under(_FAILED, resources),
             renewed={
                 task: as_numbers(value) for task, value in _under(_RENEWED, resources).items()
             },
@@ -88,7 +101,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             generation=int(generation) if generation.isdecimal() else 0,
             told=_under(_TOLD, resources),
             command=resources.get(_COMMAND, ""),
-            kept=Keep.FINISHED if resources.get(_KEPT) == Keep.FINISHED else Keep.NOTHING,
+            kept=_KEEPS.get(resources.get(_KEPT, ""), Keep.NOTHING),
             ended_group=resources.get(_ENDED_GROUP, ""),
             made={_divided(key): value for key, value in _under(_MADE, resources).items()},
             content={_divided(key): value for key, value in _under(_CONTENT, resources).items()},
@@ -101,6 +114,11 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             },
         )
 
+    def ended(self, task: str) -> frozenset[int]:
+        """The indexes of the pods of a task that are known to have ended by themselves."""
+        none: frozenset[int] = frozenset()
+        return self.succeeded.get(task, none) | self.failed.get(task, none)
+
     def written(self) -> dict[str, str]:
         """As it goes into the status."""
         resources = {
@@ -109,7 +127,10 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             **{f"{_CLAIM}{name}": name for name in sorted(self.claims)},
             **{f"{_MADE}{kind}-{name}": uid for (kind, name), uid in sorted(self.made.items())},
             **{f"{_CONTENT}{kind}-{name}": it for (kind, name), it in sorted(self.content.items())},
-            **{f"{_PODS}{task}": as_text(known) for task, known in sorted(self.pods.items())},
+            **_as_texts(_PODS, self.pods),
+            **_as_texts(_RESTARTED, self.restarted),
+            **_as_texts(_SUCCEEDED, self.succeeded),
+            **_as_texts(_FAILED, self.failed),
             **{
                 f"{_RENEWED}{task}": numbers_as_text(retries)
                 for task, retries in sorted(self.renewed.items())
@@ -125,6 +146,14 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             _ENDED_GROUP: self.ended_group,
         }
         return {key: value for key, value in resources.items() if value}
+
+
+def _indexes_under(prefix: str, resources: Mapping[str, str]) -> dict[str, frozenset[int]]:
+    return {task: as_indexes(value) for task, value in _under(prefix, resources).items()}
+
+
+def _as_texts(prefix: str, tasks: Mapping[str, frozenset[int]]) -> dict[str, str]:
+    return {f"{prefix}{task}": as_text(indexes) for task, indexes in sorted(tasks.items())}
 
 
 def _under(prefix: str, resources: Mapping[str, str]) -> dict[str, str]:

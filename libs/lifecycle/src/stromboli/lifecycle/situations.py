@@ -27,7 +27,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """The volume claims in the job's namespace; None if nobody told of any."""
     made: Mapping[tuple[str, str], str] = msgspec.field(default_factory=dict)
     """(kind, name) → uid of objects that outcomes said were made; empty: deleted again."""
-    vanished: frozenset[tuple[str, int, int]] = frozenset()
+    vanished: tuple[Member, ...] = ()
+    """Pods that were seen to go, as they were last, and not by our doing."""
     refusal: Refused | None = None
     """Why something that was asked for last time was refused."""
     priority_of: PriorityOf = lambda _name: 0

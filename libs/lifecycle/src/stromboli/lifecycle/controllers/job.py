@@ -39,7 +39,7 @@ _CLAIM: Final = kinds.PERSISTENT_VOLUME_CLAIM.token
 @dataclass(slots=True)
 class _Pods:
     deleting: set[str] = field(default_factory=set[str])
-    vanished: set[tuple[str, int, int]] = field(default_factory=set[tuple[str, int, int]])
+    vanished: list[Member] = field(default_factory=list[Member])
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     """Uid → the pod as it was read last: of thousands, few change from decision to decision."""
 
@@ -99,7 +99,7 @@ class JobController(Plain):
             return
         member = _member(entry)
         if entry.uid not in pods.deleting and member is not None:
-            pods.vanished.add((member.task, member.index, member.version))
+            pods.vanished.append(member)
         pods.deleting.discard(entry.uid)
 
     def decide(self, case: Case, world: World, asker: Asker) -> Verdict:
@@ -158,7 +158,7 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
         queue_forwards=queue_forwards,
         claims=_claims(job, world),
         made=case.made,
-        vanished=frozenset(pods.vanished),
+        vanished=tuple(pods.vanished),
         refusal=case.refusal,
         priority_of=world.priority_of,
         now=case.now,
