@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stromboli.contracts.intents import DeleteObject, Intent
+from stromboli.contracts.intents import CreateObject, DeleteObject, PatchObject
 from stromboli.testkit.job_scenario import JobScenario
 from stromboli.testkit.sample_jobs import job, mpi_job, task, tensorflow_job
 
@@ -575,7 +575,7 @@ def test_a_pod_that_ended_and_was_cleared_away_at_once_is_answered_by_its_policy
     scenario.gateway.stimuli.clear()
     core: Any = scenario.driver.core
     for instruction in core.handle_all(stimuli, now=scenario.gateway.now):
-        if isinstance(instruction, Intent):
+        if isinstance(instruction, CreateObject | DeleteObject | PatchObject):
             scenario.gateway.apply(instruction)
     scenario.settles = True
     scenario.settle()
