@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from stromboli.api import kinds
 from stromboli.api.batch import Action, Job, JobPhase, JobStatus
 from stromboli.lifecycle.asking import Asker
+from stromboli.lifecycle.assurance import is_assured, next_check
 from stromboli.lifecycle.census import Census, take_census
 from stromboli.lifecycle.dependencies import unstartable_pods
 from stromboli.lifecycle.endings import blocked, ending_of, lasting
@@ -137,6 +138,8 @@ def _look_again_at(situation: Situation, plan: Plan, result: _Result) -> float |
     times = [plan.verdict.next_at]
     if result.trouble:
         times.append(situation.now + _LOOK_AGAIN_S)
+    if result.phase not in KILLING:
+        times.append(next_check(situation, result.records))
     return min((at for at in times if at is not None), default=None)
 
 
@@ -174,6 +177,7 @@ def _kill(situation: Situation, plan: Plan, records: Records) -> _Result:
             ended_group=group.uid if group else "",
             told={},
             generation=asked_about(job),
+            claims=records.claims & (situation.claims or frozenset()),
         )
     if reached in KILLING:
         # A job that starts again keeps what its plugins made; one that ends gives it back.
@@ -217,7 +221,11 @@ def _sync(situation: Situation, plan: Plan, records: Records, asker: Asker) -> _
     if reached not in FINISHED:
         # A new pod would hide that the one before it was evicted, until that is answered and told.
         is_told = effect.what is What.SYNC and plan.verdict.waiting == records.delayed
-        trouble, records = equip(situation, asker, records, pods_too=is_told and not unanswered)
+        trouble, records = equip(
+            *(situation, asker, records),
+            pods_too=is_told and not unanswered,
+            is_assured=is_assured(situation, records) and not plan.missing,
+        )
         group = situation.group
         if group is not None and group.uid == records.ended_group:
             doomed.append((_GROUP, group.object.metadata.name, group.uid))

@@ -21,7 +21,8 @@ Volcano has for such things, under keys of our own:
 - `stromboli/kept`: which pods the last full kill spared, see `phases.Keep`;
 - `stromboli/ended-podgroup`: uid of the PodGroup that the last full kill ended;
 - `stromboli/made-<kind>-<name>`: uid of an object that was made for a plugin;
-- `stromboli/content-<kind>-<name>`: a digest of what was put into it.
+- `stromboli/content-<kind>-<name>`: a digest of what was put into it;
+- `stromboli/equipped`: for which run of the job, and when, its plugins' objects were asked for.
 
 Volcano's own `plugin-<name>` says that all objects of a plugin are made, `volume-pvc-<name>`
 that the job mounts a claim.
@@ -55,6 +56,7 @@ _CONTENT: Final = "stromboli/content-"
 _COMMAND: Final = "stromboli/command"
 _GENERATION: Final = "stromboli/generation"
 _KEPT: Final = "stromboli/kept"
+_EQUIPPED: Final = "stromboli/equipped"
 _ENDED_GROUP: Final = "stromboli/ended-podgroup"
 _PLUGIN: Final = "plugin-"
 _CLAIM: Final = "volume-pvc-"
@@ -79,6 +81,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
     made: dict[Place, str] = msgspec.field(default_factory=dict[Place, str])
     """→ uid."""
     content: dict[Place, str] = msgspec.field(default_factory=dict[Place, str])
+    equipped: str = ""
     plugins: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()
     others: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -105,6 +108,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             ended_group=resources.get(_ENDED_GROUP, ""),
             made={_divided(key): value for key, value in _under(_MADE, resources).items()},
             content={_divided(key): value for key, value in _under(_CONTENT, resources).items()},
+            equipped=resources.get(_EQUIPPED, ""),
             plugins=frozenset(_under(_PLUGIN, resources)),
             claims=frozenset(_under(_CLAIM, resources)),
             others={
@@ -144,6 +148,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             _COMMAND: self.command,
             _KEPT: self.kept if self.kept is not Keep.NOTHING else "",
             _ENDED_GROUP: self.ended_group,
+            _EQUIPPED: self.equipped,
         }
         return {key: value for key, value in resources.items() if value}
 

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from stromboli.api import kinds
 from stromboli.api.batch import Job
-from stromboli.api.core import Pod
+from stromboli.api.core import PersistentVolumeClaim, Pod
 from stromboli.api.owners import is_controlled_by
 from stromboli.api.scheduling import PodGroup
 from stromboli.contracts.intents import AnyIntent, DeleteObject
@@ -19,7 +19,7 @@ from stromboli.contracts.permissions import CONTROLLERS
 from stromboli.contracts.records import HistoryRecorded
 from stromboli.lifecycle.asking import Asker
 from stromboli.lifecycle.census import Member, member_of
-from stromboli.lifecycle.claims import claim_names
+from stromboli.lifecycle.claims import claim_names, claims_for
 from stromboli.lifecycle.controllers.plain import Plain
 from stromboli.lifecycle.controllers.protocol import NOTHING_MORE, Case, Verdict
 from stromboli.lifecycle.jobs import decide_job
@@ -149,6 +149,12 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
         key=lambda c: (c.object.metadata.creation_timestamp or "", c.object.metadata.name),
     )
     queue_exists, queue_forwards = _offers(world.find(kinds.QUEUE.token, "", queue_of(job)))
+
+    def claim(name: str) -> PersistentVolumeClaim | None:
+        found = world.find(_CLAIM, job.metadata.namespace, name)
+        return None if found is None else found.object
+
+    claims, taken_claims = claims_for(job, claim)
     return Situation(
         job=job,
         members=_members(case, job, pods, world),
@@ -156,10 +162,12 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
         commands=tuple(commands),
         queue_exists=queue_exists,
         queue_forwards=queue_forwards,
-        claims=_claims(job, world),
+        claims=claims,
+        taken_claims=taken_claims,
         made=case.made,
         vanished=tuple(pods.vanished),
         refusal=case.refusal,
+        was_unanswered=case.has_failed and case.refusal is None,
         priority_of=world.priority_of,
         now=case.now,
     )
@@ -179,16 +187,6 @@ def _tells(group: Entry | None) -> object:
         (one.type, one.status, one.last_transition_time) for one in found.status.conditions
     )
     return found.metadata.deletion_timestamp, found.spec, found.status.phase, tuple(conditions)
-
-
-def _claims(job: Job, world: World) -> frozenset[str]:
-    """Those of the job's claims that are there to stay."""
-    found = {name: world.find(_CLAIM, job.metadata.namespace, name) for name in claim_names(job)}
-    return frozenset(
-        name
-        for name, claim in found.items()
-        if claim is not None and claim.object.metadata.deletion_timestamp is None
-    )
 
 
 def _members(case: Case, job: Job, pods: _Pods, world: World) -> tuple[Member, ...]:
