@@ -122,6 +122,7 @@ PATHS: Final[Mapping[str, Path]] = {each.path: each for each in _ALL}
 """Every path that a webhook configuration may name."""
 
 _TOO_DEEP: Final = refused("readable", "the object is nested too deeply to be read")
+_TOO_LARGE: Final = refused("readable", "an integer in the object has more than 64 bits")
 
 
 def queues_named(path: str, request: Review) -> set[str]:
@@ -156,6 +157,8 @@ def review(path: str, request: Review, surroundings: Surroundings, conf: Admissi
         return refusal.verdict
     except RecursionError:
         return _TOO_DEEP
+    except OverflowError:
+        return _TOO_LARGE
 
 
 def _is_other(asked: Resource, wanted: Resource) -> bool:

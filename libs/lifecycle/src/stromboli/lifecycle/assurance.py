@@ -8,6 +8,7 @@ missing volume looks like, and now and then while it runs.
 
 from typing import Final
 
+from stromboli.api.numerals import as_number
 from stromboli.lifecycle.moments import as_unix
 from stromboli.lifecycle.records import Records
 from stromboli.lifecycle.situations import Situation
@@ -46,7 +47,7 @@ def _run_of(situation: Situation) -> str:
 
 def _equipped(records: Records) -> tuple[str, int | None]:
     run, _, at = records.equipped.partition("@")
-    return run, int(at) if at.isdecimal() else None
+    return run, as_number(at)
 
 
 def _interval(situation: Situation) -> float:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from stromboli.api.core import Pod
+from stromboli.api.numerals import as_number
 from stromboli.api.wellknown import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, TASK_SPEC
 
 __all__ = ["Census", "Member", "member_of", "take_census"]
@@ -78,17 +79,16 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 def member_of(pod: Pod, *, uid: str) -> Member | None:
     """The pod as a member of its job, or None if it does not say which it is."""
     says = pod.metadata.annotations
-    task, index, version = says.get(TASK_SPEC), says.get(TASK_INDEX), says.get(JOB_VERSION)
-    if index is None:
-        index = pod.metadata.name.rpartition("-")[2]
-    if task is None or version is None or not (index.isdecimal() and version.isdecimal()):
+    task, text = says.get(TASK_SPEC), says.get(TASK_INDEX)
+    index = as_number(pod.metadata.name.rpartition("-")[2] if text is None else text)
+    version = as_number(says.get(JOB_VERSION, ""))
+    if task is None or index is None or version is None:
         return None
-    retry = says.get(JOB_RETRY_COUNT, "")
     return Member(
         task=task,
-        index=int(index),
-        version=int(version),
-        retry=int(retry) if retry.isdecimal() else 0,
+        index=index,
+        version=version,
+        retry=as_number(says.get(JOB_RETRY_COUNT, "")) or 0,
         uid=uid,
         pod=pod,
         phase=pod.status.phase or _AT_FIRST,

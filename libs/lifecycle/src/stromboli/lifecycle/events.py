@@ -18,6 +18,7 @@ from stromboli.api.core import Event, EventSource, ObjectReference
 from stromboli.api.fieldtypes import OpaqueObject
 from stromboli.api.kinds import VC_JOB
 from stromboli.api.meta import ObjectMeta
+from stromboli.api.numerals import as_number
 from stromboli.api.timestamps import format_time
 from stromboli.lifecycle.manifests import compact_manifest
 
@@ -76,7 +77,8 @@ def tell(
     topic = notice.topic or notice.reason
     digest = _digest(notice.same_as or notice.message)
     before, _, at = told.get(topic, "").partition("@")
-    is_quiet = at.isdecimal() and now - int(at) < _QUIET_S
+    told_at = as_number(at)
+    is_quiet = told_at is not None and now - told_at < _QUIET_S
     if digest == before or is_quiet:
         return None, dict(told)
     return _event(job, notice, now=now), {**told, topic: f"{digest}@{int(now)}"}

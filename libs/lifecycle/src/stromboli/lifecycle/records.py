@@ -33,6 +33,7 @@ from typing import Final, Self
 
 import msgspec
 
+from stromboli.api.numerals import as_number
 from stromboli.lifecycle.phases import Keep
 from stromboli.lifecycle.roster import as_indexes, as_numbers, as_text, numbers_as_text
 
@@ -89,7 +90,6 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, resources: Mapping[str, str]) -> Self:
-        generation = resources.get(_GENERATION, "")
         return cls(
             pods=_indexes_under(_PODS, resources),
             restarted=_indexes_under(_RESTARTED, resources),
@@ -101,7 +101,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             delayed={
                 _divided(key): as_numbers(value) for key, value in _under(_SINCE, resources).items()
             },
-            generation=int(generation) if generation.isdecimal() else 0,
+            generation=as_number(resources.get(_GENERATION, "")) or 0,
             told=_under(_TOLD, resources),
             command=resources.get(_COMMAND, ""),
             kept=_KEEPS.get(resources.get(_KEPT, ""), Keep.NOTHING),
