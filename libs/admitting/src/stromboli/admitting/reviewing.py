@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from stromboli.admitting import cronjobs, flows, hypernodes, podgroups, pods
 from stromboli.admitting.conf import AdmissionConf
-from stromboli.admitting.jobs import creating, defaults, policies, updating
+from stromboli.admitting.jobs import creating, defaults, policies, updating, warnings
 from stromboli.admitting.jobs import deciding as jobs
 from stromboli.admitting.paths import CREATE, DELETE, UPDATE, Path
 from stromboli.admitting.questions import (
@@ -71,6 +71,7 @@ _ALL: Final = (
         "/jobs/validate", "validatejob.volcano.sh", _JOBS, "Job", (CREATE, UPDATE),
         jobs.validate, jobs.queues_named,
         rules={CREATE: _JOB_CREATION, UPDATE: updating.UPDATE_RULES},
+        warnings=warnings.WARNING_RULES,
     ),
     Path(
         "/queues/mutate", "mutatequeue.volcano.sh", _QUEUES, "Queue", (CREATE,),

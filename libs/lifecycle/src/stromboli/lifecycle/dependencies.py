@@ -8,36 +8,23 @@ more, and then whatever waits for it never starts.
 from collections.abc import Mapping, Sequence
 
 from stromboli.api.batch import Job, TaskSpec
+from stromboli.api.task_order import may_start_when, waits_for
 from stromboli.lifecycle.census import Member
 from stromboli.lifecycle.records import Records
 
-__all__ = ["may_start", "startable_at_first", "unstartable_pods"]
+__all__ = ["may_start", "unstartable_pods"]
 
 
 def may_start(job: Job, task: TaskSpec, members: Sequence[Member], records: Records) -> bool:
     """Are the tasks ready that this one depends on?"""
-    names = _waits_for(task)
-    if not names:
-        return True
-    return _holds(task, [_is_ready(job, name, members, records) for name in names])
-
-
-def startable_at_first(job: Job) -> int:
-    """The pods that can be made before any other pod of the job runs."""
-    needs = {task.name: task.min_available or 0 for task in job.spec.tasks}
-    return sum(
-        task.replicas
-        for task in job.spec.tasks
-        if not _waits_for(task)
-        or _holds(task, [needs.get(name, 0) == 0 for name in _waits_for(task)])
-    )
+    return may_start_when(task, lambda name: _is_ready(job, name, members, records))
 
 
 def unstartable_pods(
     job: Job, members: Sequence[Member], records: Records
 ) -> Mapping[str, tuple[int, str]]:
     """Task → how many of its pods are missing and never start, and the task that failed."""
-    if not any(_waits_for(task) for task in job.spec.tasks):
+    if not any(waits_for(task) for task in job.spec.tasks):
         return {}
     tasks = {task.name: task for task in job.spec.tasks}
     lost: dict[str, tuple[int, str]] = {}
@@ -47,7 +34,7 @@ def unstartable_pods(
             name for name, task in tasks.items() if _is_hopeless(task, members, records, lost)
         }
         found = {
-            name: (missing, next(other for other in _waits_for(task) if other in hopeless))
+            name: (missing, next(other for other in waits_for(task) if other in hopeless))
             for name, task in tasks.items()
             if _is_barred(task, hopeless) and (missing := _missing(task, members, records))
         }
@@ -57,21 +44,8 @@ def unstartable_pods(
     return lost
 
 
-def _waits_for(task: TaskSpec) -> Sequence[str]:
-    return task.depends_on.name if task.depends_on is not None else ()
-
-
-def _holds(task: TaskSpec, parts: Sequence[bool]) -> bool:
-    """All of them, or any where the task says so and there is a choice."""
-    has_choice = (
-        task.depends_on is not None and task.depends_on.iteration == "any" and len(parts) > 1
-    )
-    return any(parts) if has_choice else all(parts)
-
-
 def _is_barred(task: TaskSpec, hopeless: set[str]) -> bool:
-    names = _waits_for(task)
-    return bool(names) and not _holds(task, [name not in hopeless for name in names])
+    return not may_start_when(task, lambda name: name not in hopeless)
 
 
 def _is_ready(job: Job, task_name: str, members: Sequence[Member], records: Records) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from stromboli.api.batch import Job, JobPhase
+from stromboli.api.task_order import startable_at_first
 from stromboli.lifecycle.census import Census
-from stromboli.lifecycle.dependencies import startable_at_first
 from stromboli.lifecycle.phases import Rule, total_replicas
 from stromboli.lifecycle.troubles import Trouble
 
@@ -54,7 +54,7 @@ def blocked(job: Job, phase: JobPhase, census: Census, lost: Unstartable) -> Tro
     started = census.running + census.succeeded + census.failed
     if phase is not JobPhase.PENDING or started:
         return Trouble()
-    first = startable_at_first(job)
+    first = startable_at_first(job.spec)
     if job.spec.min_available <= first or first == total_replicas(job):
         return Trouble()
     return Trouble(
