@@ -32,7 +32,7 @@ from stromboli.lifecycle.pods import build_pod, is_forwarded
 from stromboli.lifecycle.records import Place, Records
 from stromboli.lifecycle.situations import Situation
 from stromboli.lifecycle.sorting import missing_pods
-from stromboli.lifecycle.troubles import Trouble, in_the_way, refused
+from stromboli.lifecycle.troubles import Trouble, in_the_way, no_place, refused
 
 __all__ = ["PODS_AT_ONCE", "equip"]
 
@@ -70,7 +70,7 @@ def equip(
         return Trouble(reason="InvalidTemplate", message=str(fault)), records
     except PluginFailed as fault:
         return Trouble(reason="PluginError", message=str(fault)), records
-    return refused(situation), records
+    return no_place(situation) or refused(situation), records
 
 
 def _forward(situation: Situation, asker: Asker) -> None:
@@ -209,6 +209,8 @@ def _make_pod_group(situation: Situation, asker: Asker, records: Records) -> Non
     job = situation.job
     wanted = build_pod_group(job, situation.priority_of)
     found = situation.group
+    if found is None and situation.shut:
+        return  # it would be refused: the job waits for the queue to open
     if found is None:
         asker.create(_GROUP, compact_manifest(wanted), owner_uid=job.metadata.uid)
     elif found.uid != records.ended_group:

@@ -166,7 +166,7 @@ def _kill(situation: Situation, plan: Plan, records: Records) -> _Result:
         effect.rule, plan.phase, job, census, retry_count=retry_count
     )
     doomed = [(_POD, pod.name, pod.uid) for pod in pods.to_delete]
-    group = situation.group
+    group = None if _keeps_place(situation, reached) else situation.group
     if group is not None:
         doomed.append((_GROUP, group.object.metadata.name, group.uid))
     records = replace(records, pods={}, renewed={}, restarted={}, delayed={})
@@ -195,6 +195,11 @@ def _kill(situation: Situation, plan: Plan, records: Records) -> _Result:
         ending=ending_of(effect.rule, job, reached, census, {}),
         is_kill=True,
     )
+
+
+def _keeps_place(situation: Situation, reached: JobPhase) -> bool:
+    """A job that starts again in a queue that is shut would get no new PodGroup there."""
+    return reached is JobPhase.RESTARTING and bool(situation.shut)
 
 
 # Keeping it as it should be.

@@ -21,6 +21,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     group: Entry | None = None
     commands: tuple[Entry, ...] = ()
     queue_exists: bool = True
+    shut: str = ""
+    """The state of its queue, if that is not open: it starts no jobs."""
     queue_forwards: bool = False
     """The queue extends to other clusters, and the job goes there."""
     claims: frozenset[str] | None = None

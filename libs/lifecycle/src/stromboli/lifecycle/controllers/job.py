@@ -12,7 +12,7 @@ from stromboli.api import kinds
 from stromboli.api.batch import Job
 from stromboli.api.core import PersistentVolumeClaim, Pod
 from stromboli.api.owners import is_controlled_by
-from stromboli.api.scheduling import PodGroup
+from stromboli.api.scheduling import PodGroup, Queue, QueueState
 from stromboli.contracts.intents import AnyIntent, DeleteObject
 from stromboli.contracts.partitions import job_key
 from stromboli.contracts.permissions import CONTROLLERS
@@ -148,7 +148,7 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
         world.belongings(case.key, kinds.COMMAND.token),
         key=lambda c: (c.object.metadata.creation_timestamp or "", c.object.metadata.name),
     )
-    queue_exists, queue_forwards = _offers(world.find(kinds.QUEUE.token, "", queue_of(job)))
+    queue_exists, shut, queue_forwards = _offers(world.find(kinds.QUEUE.token, "", queue_of(job)))
 
     def claim(name: str) -> PersistentVolumeClaim | None:
         found = world.find(_CLAIM, job.metadata.namespace, name)
@@ -161,6 +161,7 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
         group=next(groups, None),
         commands=tuple(commands),
         queue_exists=queue_exists,
+        shut=shut,
         queue_forwards=queue_forwards,
         claims=claims,
         taken_claims=taken_claims,
@@ -173,9 +174,14 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
     )
 
 
-def _offers(queue: Entry | None) -> tuple[bool, bool]:
-    """All that a job wants to know of its queue: whether it is there, and whether it forwards."""
-    return queue is not None, queue is not None and bool(queue.object.spec.extend_clusters)
+def _offers(entry: Entry | None) -> tuple[bool, str, bool]:
+    """All that a job wants to know of its queue: is it there, is it shut, does it forward?"""
+    if entry is None:
+        return False, "", False
+    queue: Queue = entry.object
+    state = queue.status.state
+    shut = "" if state in ("", QueueState.OPEN) else state
+    return True, shut, bool(queue.spec.extend_clusters)
 
 
 def _tells(group: Entry | None) -> object:
