@@ -27,9 +27,10 @@ from stromboli.lifecycle.errors import PluginFailed
 from stromboli.lifecycle.manifests import compact_manifest
 from stromboli.lifecycle.merging import merge_patch
 from stromboli.lifecycle.plugins import NeededObject, NeededSecret, plugins_of
-from stromboli.lifecycle.podgroups import FOLLOWS_JOB, admits_pods, build_pod_group
+from stromboli.lifecycle.podgroups import FOLLOWS_JOB, admits_pods, build_pod_group, less_by
 from stromboli.lifecycle.pods import build_pod, is_forwarded
 from stromboli.lifecycle.records import Place, Records
+from stromboli.lifecycle.remembering import cleared_away
 from stromboli.lifecycle.situations import Situation
 from stromboli.lifecycle.sorting import missing_pods
 from stromboli.lifecycle.troubles import Trouble, in_the_way, no_place, refused
@@ -207,7 +208,9 @@ def _ask_for(job: Job, need: NeededObject | NeededSecret, asker: Asker) -> None:
 
 def _make_pod_group(situation: Situation, asker: Asker, records: Records) -> None:
     job = situation.job
-    wanted = build_pod_group(job, situation.priority_of)
+    # A gang waits for no pod that has ended and was cleared away: there will be none.
+    cleared = cleared_away(situation.members, records)
+    wanted = build_pod_group(less_by(job, cleared), situation.priority_of)
     found = situation.group
     if found is None and situation.shut:
         return  # it would be refused: the job waits for the queue to open
