@@ -248,3 +248,15 @@ def test_a_claim_that_is_being_deleted_is_waited_for(scenario: JobScenario):
 
     assert scenario.gateway.names("persistentvolumeclaim") == [claim]
     assert scenario.pods() == {"j-t-0": "Pending"}
+
+
+def test_a_job_that_waits_with_its_answer_to_an_eviction_comes_to_rest(scenario: JobScenario):
+    """The pod counts as missed all the while, which is no reason to ask again and again."""
+    policies = [{"event": "*", "action": "RestartJob", "timeout": "30s"}]
+    scenario.running(job("j", task("t", 2), plugins={"svc": []}, policies=policies))
+    scenario.lose_pod("j-t-0")
+    before = len(scenario.gateway.applied)
+    for _ in range(5):
+        scenario.driver.wait(5)
+
+    assert len(scenario.gateway.applied) - before < 5

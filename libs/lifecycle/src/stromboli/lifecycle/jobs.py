@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import kinds
-from stromboli.api.batch import Action, Job, JobPhase, JobStatus
+from stromboli.api.batch import Action, Job, JobEvent, JobPhase, JobStatus
 from stromboli.lifecycle.asking import Asker
 from stromboli.lifecycle.assurance import is_assured, next_check
 from stromboli.lifecycle.census import Census, take_census
@@ -229,7 +229,7 @@ def _sync(situation: Situation, plan: Plan, records: Records, asker: Asker) -> _
         trouble, records = equip(
             *(situation, asker, records),
             pods_too=is_told and not unanswered,
-            is_assured=is_assured(situation, records) and not plan.missing,
+            is_assured=is_assured(situation, records) and not _has_lost_more(plan, records),
         )
         group = situation.group
         if group is not None and group.uid == records.ended_group:
@@ -250,6 +250,14 @@ def _sync(situation: Situation, plan: Plan, records: Records, asker: Asker) -> _
         doomed=doomed,
         trouble=trouble or blocked(job, phase, census, lost),
         ending=ending_of(effect.rule, job, reached, census, lost),
+    )
+
+
+def _has_lost_more(plan: Plan, records: Records) -> bool:
+    """Are pods missing that were not missed before? One that a policy waits for was."""
+    return any(
+        not indexes <= records.delayed.get((JobEvent.POD_EVICTED, task), {}).keys()
+        for task, indexes in plan.missing.items()
     )
 
 
