@@ -168,6 +168,30 @@ class AnyLife(RuleBasedStateMachine):
         self.scenario.lose_pod(self.name_of(pod))
         self.rest()
 
+    @rule(kind=st.sampled_from(["service", "networkpolicy"]))
+    def somebody_deletes_what_a_plugin_needs(self, kind: str) -> None:
+        gateway = self.scenario.gateway
+        for name in gateway.names(kind):
+            gateway.delete(kind, name)
+        self.rest()
+
+    @precondition(lambda self: len(self.members) > 0)
+    @rule()
+    def pods_that_ended_are_cleared_away(self) -> None:
+        gateway = self.scenario.gateway
+        for name in gateway.names("pod"):
+            found: Any = gateway.get("pod", name)
+            if found.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+                gateway.delete("pod", name)
+        self.rest()
+
+    @precondition(lambda self: len(self.members) > 0)
+    @rule(pod=which)
+    def somebody_tells_a_pod_to_go(self, pod: int) -> None:
+        mark = {"metadata": {"deletionTimestamp": "2023-11-14T22:13:20Z"}}
+        self.scenario.gateway.patch("pod", self.name_of(pod), mark)
+        self.rest()
+
     @rule()
     def pods_that_end_are_gone(self) -> None:
         self.scenario.release_pods()
