@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -112,6 +113,42 @@ def _replace_something(item: Any, data: st.DataObject) -> None:
             continue
         holder[key] = data.draw(JSON)
         return
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    members = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in members:
+        yield (*path, key)
+        if isinstance(inner, dict | list):
+            yield from _places(inner, (*path, key))
+
+
+@pytest.mark.parametrize("number", [2**64, -(10**30)])
+@pytest.mark.parametrize("path", PATHS)
+def test_an_integer_of_more_than_64_bits_gets_a_verdict_wherever_it_stands(
+    path: str, number: int
+) -> None:
+    each = PATHS[path]
+    examples = [item for item in MANIFESTS if item.get("kind") == each.kind][:4]
+    for example in examples:
+        for *holders, key in _places(example):
+            item = copy.deepcopy(example)
+            holder: Any = item
+            for name in holders:
+                holder = holder[name]
+            holder[key] = number
+            for operation in each.operations:
+                _judged(path, operation, item, example)
+
+
+def test_a_job_with_an_integer_of_more_than_64_bits_is_refused_in_words() -> None:
+    job = mpi_job()
+    job["spec"]["tasks"][0]["template"]["spec"]["terminationGracePeriodSeconds"] = 10**30
+
+    verdict = _judged("/jobs/validate", "CREATE", job)
+
+    assert (verdict.allowed, verdict.rule) == (False, "readable")
+    assert verdict.message == "an integer in the object has more than 64 bits"
 
 
 @settings(max_examples=150, deadline=None)

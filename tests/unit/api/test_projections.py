@@ -1,5 +1,6 @@
 """What travels on the bus is what we decide by: no noise, and never a secret."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,15 @@ def test_what_nobody_decides_by_does_not_change_a_projection():
     assert encode_projection(project(POD, msgspec.json.encode(plain))) == encode_projection(
         project(POD, msgspec.json.encode(changed))
     )
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**300])
+def test_an_object_with_an_integer_of_more_than_64_bits_is_unreadable(number: int):
+    """JSON has them, the bus has not: such an object is one that nobody can use."""
+    for spec in ({"minAvailable": number}, {"tasks": [{"template": {"x": [number]}}]}):
+        job = project(VC_JOB, json.dumps({"metadata": {"name": "j"}, "spec": spec}).encode())
+        with pytest.raises(ObjectUnreadable, match="more than 64 bits"):
+            encode_projection(job)
 
 
 def test_a_heartbeat_does_not_change_the_projection_of_a_node():

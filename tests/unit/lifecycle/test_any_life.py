@@ -16,6 +16,7 @@ from stromboli.contracts.stimuli import FactChanged, OutcomeHeard, Stimulus, Wok
 from stromboli.gateway.checks import check
 from stromboli.lifecycle.controllers.registry import CONTROLLERS, kinds_read_by
 from stromboli.lifecycle.core import LifecycleCore
+from stromboli.lifecycle.records import Records
 from stromboli.testkit.job_scenario import JobScenario
 from stromboli.testkit.sample_jobs import Manifest, job, task
 from stromboli.testkit.simulated_gateway import SimulatedGateway
@@ -167,6 +168,30 @@ class AnyLife(RuleBasedStateMachine):
         self.scenario.lose_pod(self.name_of(pod))
         self.rest()
 
+    @rule(kind=st.sampled_from(["service", "networkpolicy"]))
+    def somebody_deletes_what_a_plugin_needs(self, kind: str) -> None:
+        gateway = self.scenario.gateway
+        for name in gateway.names(kind):
+            gateway.delete(kind, name)
+        self.rest()
+
+    @precondition(lambda self: len(self.members) > 0)
+    @rule()
+    def pods_that_ended_are_cleared_away(self) -> None:
+        gateway = self.scenario.gateway
+        for name in gateway.names("pod"):
+            found: Any = gateway.get("pod", name)
+            if found.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+                gateway.delete("pod", name)
+        self.rest()
+
+    @precondition(lambda self: len(self.members) > 0)
+    @rule(pod=which)
+    def somebody_tells_a_pod_to_go(self, pod: int) -> None:
+        mark = {"metadata": {"deletionTimestamp": "2023-11-14T22:13:20Z"}}
+        self.scenario.gateway.patch("pod", self.name_of(pod), mark)
+        self.rest()
+
     @rule()
     def pods_that_end_are_gone(self) -> None:
         self.scenario.release_pods()
@@ -218,9 +243,40 @@ class AnyLife(RuleBasedStateMachine):
         gateway = self.scenario.gateway
         return [found for (kind, _, _), found in gateway.objects.items() if kind == "pod"]
 
+    @property
+    def staying(self) -> set[tuple[str, int]]:
+        found = [pod for pod in self.members if "deletionTimestamp" not in pod["metadata"]]
+        return {place(pod) for pod in found}
+
+    @property
+    def ended(self) -> dict[str, dict[int, str]]:
+        """The pods that the status knows to have ended, be they still there or cleared away."""
+        records = Records.read(self.status.get("controlledResources", {}))
+        ended: dict[str, dict[int, str]] = {}
+        for phase, tasks in (("Succeeded", records.succeeded), ("Failed", records.failed)):
+            for name, indexes in tasks.items():
+                ended.setdefault(name, {}).update(dict.fromkeys(indexes, phase))
+        return ended
+
+    @invariant()
+    def what_has_ended_is_remembered_until_it_is_run_again(self) -> None:
+        if not self.status.get("state"):
+            return
+        for pod in self.members:
+            ends = "deletionTimestamp" in pod["metadata"]
+            phase = pod.get("status", {}).get("phase")
+            if phase in ("Succeeded", "Failed") and not ends:
+                task, index = place(pod)
+                assert self.ended.get(task, {}).get(index) == phase
+
     @invariant()
     def the_counts_are_those_of_the_pods(self) -> None:
-        counted: Counter[str] = Counter()
+        counted: Counter[str] = Counter(
+            phase
+            for task, phases in self.ended.items()
+            for index, phase in phases.items()
+            if (task, index) not in self.staying
+        )
         for pod in self.members:
             ends = "deletionTimestamp" in pod["metadata"]
             counted["terminating" if ends else pod.get("status", {}).get("phase", "Pending")] += 1
@@ -268,7 +324,9 @@ class AnyLife(RuleBasedStateMachine):
         if self.status["state"]["phase"] in ("Pending", "Running") and let_in:
             found: Any = gateway.get("vcjob", "j")
             wanted = sum(one["replicas"] for one in found["spec"]["tasks"])
-            assert len(self.members) >= wanted
+            cleared = {(t, i) for t, some in self.ended.items() for i in some}
+            there = {place(pod) for pod in self.members} | cleared
+            assert len(there) >= wanted
 
     @invariant()
     def a_finished_job_stays_finished(self) -> None:
@@ -291,6 +349,11 @@ class AnyLife(RuleBasedStateMachine):
     @invariant()
     def no_command_is_left_over(self) -> None:
         assert self.scenario.gateway.names("command") == []
+
+
+def place(pod: Manifest) -> tuple[str, int]:
+    labels = pod["metadata"]["labels"]
+    return labels["volcano.sh/task-spec"], int(labels["volcano.sh/task-index"])
 
 
 def about(stimulus: Stimulus) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from stromboli.contracts.intents import CreateObject, PatchObject
 from stromboli.contracts.stimuli import ProbeAnswered
 from stromboli.lifecycle.controllers.registry import kinds_read_by, made
 from stromboli.lifecycle.core import LifecycleCore
@@ -192,6 +193,121 @@ def test_a_completed_job_that_is_gone_by_now_is_not_made_again(flows: Flows):
 
     assert (flows.jobs(), flows.phase()) == ([], "Succeed")
     assert flows.status()["completedJobs"] == ["f-a", "f-b"]
+
+
+def with_time_to_live(flows: Flows, name: str, ttl_s: int) -> None:
+    spec = job("x", task("main", 2), ttlSecondsAfterFinished=ttl_s)["spec"]
+    flows.gateway.put("jobtemplate", {"metadata": {"name": name}, "spec": spec})
+    flows.scenario.settle()
+
+
+def collect(flows: Flows, name: str) -> None:
+    flows.gateway.delete("vcjob", name)
+    flows.scenario.settle()
+
+
+@pytest.mark.parametrize(
+    ("phase", "listed"), [("Failed", "failedJobs"), ("Terminated", "terminatedJobs")]
+)
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_job_that_failed_and_was_collected_is_not_made_again(
+    flows: Flows, phase: str, listed: str, crashes: bool
+):
+    with_time_to_live(flows, "a", 60)
+    flows.template("b")
+    flows.submit(step("a"), step("b", "a"))
+    flows.set("f-a", phase)
+    flows.gateway.now += 60
+    flows.gateway.delete("vcjob", "f-a")
+    if crashes:
+        flows.driver.start()
+    flows.scenario.settle()
+    for _ in range(3):
+        flows.driver.wait(3600)
+        flows.driver.start()
+        flows.driver.settle()
+
+    assert (flows.jobs(), flows.phase(), flows.status()[listed]) == ([], "Failed", ["f-a"])
+    [told] = flows.status()["jobStatusList"]
+    assert (told["state"], told["runningHistories"][-1]["state"]) == (phase, phase)
+
+
+def test_a_job_that_was_collected_is_remembered_whatever_becomes_of_its_template(flows: Flows):
+    with_time_to_live(flows, "a", 60)
+    flows.submit(step("a"))
+    flows.set("f-a", "Failed")
+    flows.gateway.now += 61
+    collect(flows, "f-a")
+    spec = {"ttlSecondsAfterFinished": 7200}
+    flows.gateway.patch("jobtemplate", "a", {"spec": spec})
+    flows.driver.start()
+    flows.driver.settle()
+    flows.gateway.delete("jobtemplate", "a")
+    flows.driver.wait(10)
+
+    assert (flows.jobs(), flows.phase()) == ([], "Failed")
+
+
+def test_a_failed_job_that_somebody_deletes_before_its_time_is_tried_again(flows: Flows):
+    with_time_to_live(flows, "a", 60)
+    flows.submit(step("a"))
+    flows.set("f-a", "Failed")
+    flows.gateway.now += 30
+    collect(flows, "f-a")
+
+    assert (flows.jobs(), flows.phase()) == (["f-a"], "Pending")
+
+
+def test_a_job_that_is_deleted_in_time_is_tried_again_when_the_other_failure_is_gone_too(
+    flows: Flows,
+):
+    with_time_to_live(flows, "a", 60)
+    flows.template("b")
+    flows.submit(step("a"), step("b"))
+    flows.set("f-a", "Failed")
+    flows.set("f-b", "Failed")
+    collect(flows, "f-a")
+    flows.driver.wait(600)
+    assert flows.jobs() == ["f-b"]
+    collect(flows, "f-b")
+
+    assert flows.jobs() == ["f-a", "f-b"]
+
+
+def test_a_time_to_live_in_a_patch_counts(flows: Flows):
+    flows.template("a")
+    flows.submit(step("a", patch={"jobSpec": {"ttlSecondsAfterFinished": 5}}))
+    flows.set("f-a", "Failed")
+    flows.gateway.now += 5
+    collect(flows, "f-a")
+
+    assert (flows.jobs(), flows.phase()) == ([], "Failed")
+
+
+@pytest.mark.parametrize(
+    ("phase", "after"), [("Failed", "Failed"), ("Terminated", "Failed"), ("Completed", "Succeed")]
+)
+def test_a_job_that_ends_and_goes_before_its_flow_is_decided_is_not_made_again(
+    flows: Flows, phase: str, after: str
+):
+    """A time to live of 0: both are heard at once."""
+    with_time_to_live(flows, "a", 0)
+    flows.submit(step("a"))
+    flows.set("f-a", "Running")
+    state = {"phase": phase, "lastTransitionTime": as_text(flows.gateway.now)}
+    flows.gateway.patch("vcjob", "f-a", {"status": {"state": state}})
+    flows.gateway.delete("vcjob", "f-a")
+    core: Any = flows.driver.core
+    heard = list(flows.gateway.stimuli)
+    flows.gateway.stimuli.clear()
+    for instruction in core.handle_all(heard, now=flows.gateway.now):
+        if isinstance(instruction, PatchObject | CreateObject):
+            flows.gateway.apply(instruction)
+    flows.scenario.settle()
+    flows.driver.start()
+    flows.driver.settle()
+
+    assert (flows.jobs(), flows.phase()) == ([], after)
 
 
 @pytest.mark.parametrize(("retain", "left"), [("delete", []), ("retain", ["f-a"]), ("", ["f-a"])])

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stromboli.contracts.intents import DeleteObject
+from stromboli.contracts.intents import CreateObject, DeleteObject, PatchObject
 from stromboli.testkit.job_scenario import JobScenario
 from stromboli.testkit.sample_jobs import job, mpi_job, task, tensorflow_job
 
@@ -501,5 +501,97 @@ def test_every_status_is_written_as_a_patch_of_what_changed(scenario: JobScenari
             "running": 1,
             "succeeded": 1,
             "taskStatusCount": {"t": {"phase": {"Running": 1, "Succeeded": 1}}},
+            "controlledResources": {"stromboli/succeeded-t": "0"},
         }
     }
+
+
+def test_a_pod_that_is_on_its_way_out_is_restarted_with_those_that_are_gone(scenario: JobScenario):
+    """However long its grace is: it is not one more retry when that is over."""
+    policies = [{"event": "PodEvicted", "action": "RestartPod"}]
+    scenario.running(job("j", task("t", 4), policies=policies, minAvailable=1))
+    scenario.settles = False
+    leaving = {"metadata": {"deletionTimestamp": "2023-11-14T22:13:20Z"}}
+    scenario.gateway.patch("pod", "j-t-2", leaving)
+    scenario.lose_pod("j-t-0")
+    scenario.settles = True
+    scenario.settle()
+    scenario.set_pods("Running", of="t-0")
+    scenario.driver.wait(600)
+    scenario.release_pods()
+
+    assert scenario.status("j")["retryCount"] == 1
+    assert sorted(scenario.pods()) == [f"j-t-{index}" for index in range(4)]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"reason": "Evicted"},
+        {"conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ],
+)
+def test_a_pod_that_failed_by_an_interruption_is_lost_when_it_is_gone(
+    scenario: JobScenario, status: Any
+):
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+    scenario.running(job("j", task("t", 2), policies=policies))
+    scenario.gateway.patch("pod", "j-t-0", {"status": {"phase": "Failed", **status}})
+    scenario.settle()
+    scenario.lose_pod("j-t-0")
+
+    assert scenario.phase("j") == "Restarting"
+
+
+def test_a_pod_that_ends_while_it_is_told_to_go_is_lost_when_it_is_gone(scenario: JobScenario):
+    scenario.running(job("j", task("t", 2)))
+    scenario.gateway.patch(
+        *("pod", "j-t-0"),
+        {
+            "metadata": {"deletionTimestamp": "2023-11-14T22:13:20Z"},
+            "status": {"phase": "Succeeded"},
+        },
+    )
+    scenario.settle()
+    scenario.release_pods()
+
+    assert scenario.pods() == {"j-t-0": "Pending", "j-t-1": "Running"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "policy", "reached"),
+    [("Failed", "PodFailed", "Terminated"), ("Succeeded", "TaskCompleted", "Terminated")],
+)
+def test_a_pod_that_ended_and_was_cleared_away_at_once_is_answered_by_its_policy(
+    scenario: JobScenario, phase: str, policy: str, reached: str
+):
+    """Both are heard before anything is decided."""
+    policies = [{"event": policy, "action": "TerminateJob"}]
+    scenario.running(job("j", task("t", 1), task("u", 1), policies=policies))
+    scenario.settles = False
+    scenario.set_pods(phase, of="j-t-0")
+    scenario.lose_pod("j-t-0")
+    stimuli = list(scenario.gateway.stimuli)
+    scenario.gateway.stimuli.clear()
+    core: Any = scenario.driver.core
+    for instruction in core.handle_all(stimuli, now=scenario.gateway.now):
+        if isinstance(instruction, CreateObject | DeleteObject | PatchObject):
+            scenario.gateway.apply(instruction)
+    scenario.settles = True
+    scenario.settle()
+    scenario.release_pods()
+
+    assert scenario.phase("j") == reached
+
+
+def test_a_failed_pod_that_is_cleared_away_is_still_answered_after_its_timeout(
+    scenario: JobScenario,
+):
+    policies = [{"event": "PodFailed", "action": "TerminateJob", "timeout": "30s"}]
+    scenario.running(job("j", task("t", 2), policies=policies))
+    scenario.set_pods("Failed", of="t-0", exit_code=1)
+    scenario.lose_pod("j-t-0")
+    assert scenario.phase("j") == "Running"
+    scenario.driver.wait(31)
+
+    assert scenario.phase("j") == "Terminating"

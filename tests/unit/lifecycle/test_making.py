@@ -1,5 +1,6 @@
 """What is made for a job: its PodGroup, its pods, what its plugins put on and around them."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -341,3 +342,31 @@ def test_how_long_a_job_says_it_will_run_is_told_to_the_scheduler():
 
     assert annotations["stromboli.sh/running-estimate"] == "1h30m"
     assert build_pod_group(typed(mpi_job()), no_priority).metadata.annotations == {}
+
+
+@pytest.mark.parametrize("name", ["b" * 55, "my.job", "x" * 63, "a.b-" * 13 + "z"])
+def test_volumes_of_pods_have_names_that_kubernetes_takes(name: str):
+    """Of a claim, of svc and of ssh; what they refer to keeps its name."""
+    volumes = [
+        {"mountPath": "/a", "volumeClaim": {}},
+        {"mountPath": "/b", "volumeClaimName": "mine"},
+    ]
+    plugins: Manifest = {"svc": [], "ssh": []}
+    job = typed(sample_jobs.job(name, task("w", 1), volumes=volumes, plugins=plugins))
+    pod = build_pod(job, job.spec.tasks[0], 0, plugins=plugins_of(job))
+    names = [volume["name"] for volume in pod["spec"]["volumes"]]
+    mounted = [mount["name"] for mount in pod["spec"]["containers"][0]["volumeMounts"]]
+
+    assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", one) for one in names), names
+    assert sorted(names) == sorted(mounted)
+    assert len(set(names)) == 4
+    assert {"name": f"{name}-svc"} in [volume.get("configMap") for volume in pod["spec"]["volumes"]]
+
+
+def test_a_queue_whose_name_is_too_long_for_a_label_is_in_the_annotation():
+    queue = "q" * 64
+    job = a_job(task("w", 1), queue=queue)
+    metadata = build_pod(job, job.spec.tasks[0], 0, plugins=[])["metadata"]
+
+    assert "volcano.sh/queue-name" not in metadata["labels"]
+    assert metadata["annotations"]["volcano.sh/queue-name"] == queue

@@ -13,6 +13,8 @@ from stromboli.testkit.sample_jobs import job, mpi_job, task, tensorflow_job
 
 pytestmark = pytest.mark.timeout(180)
 
+AT = "2023-11-14T22:13:20Z"
+
 Make = Callable[[], JobScenario]
 Life = Callable[[JobScenario, Callable[[], None]], None]
 
@@ -131,7 +133,52 @@ def scaled_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
         settle()
 
 
+def drained_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
+    """Pods of a node go together, one of them slowly."""
+
+    def drain() -> None:
+        scenario.gateway.patch("pod", "j-t-2", {"metadata": {"deletionTimestamp": AT}})
+        scenario.lose_pod("j-t-0")
+        scenario.lose_pod("j-t-1")
+
+    policies = [{"event": "PodEvicted", "action": "RestartPod"}]
+    acts: list[Callable[[], object]] = [
+        lambda: scenario.submit(job("j", task("t", 5), policies=policies, minAvailable=1)),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        drain,
+        lambda: scenario.lose_pod("j-t-3"),
+        scenario.release_pods,
+        lambda: scenario.set_pods("Running"),
+    ]
+    for act in acts:
+        act()
+        settle()
+
+
+def cleared_life(scenario: JobScenario, settle: Callable[[], None]) -> None:
+    """Pods are cleared away as soon as they end."""
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+    acts: list[Callable[[], object]] = [
+        lambda: scenario.submit(
+            job("j", task("a", 2), task("b", 2, dependsOn={"name": ["a"]}), policies=policies)
+        ),
+        scenario.enqueue,
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.set_pods("Running"),
+        lambda: scenario.set_pods("Succeeded", of="j-a"),
+        lambda: scenario.lose_pod("j-a-0"),
+        lambda: scenario.lose_pod("j-a-1"),
+        lambda: scenario.set_pods("Succeeded", of="j-b"),
+    ]
+    for act in acts:
+        act()
+        settle()
+
+
 LIVES: list[Life] = [
+    drained_life,
+    cleared_life,
     mpi_life,
     restarted_life,
     resumed_life,

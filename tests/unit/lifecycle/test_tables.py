@@ -1,18 +1,21 @@
 from typing import Any
 
+import msgspec
 import pytest
 
 from stromboli.api import kinds
 from stromboli.api.batch import Action, Job, JobEvent, JobPhase
 from stromboli.api.wire import read_object
 from stromboli.lifecycle.arguments import read_arguments
-from stromboli.lifecycle.census import Census
+from stromboli.lifecycle.census import Census, member_of
 from stromboli.lifecycle.merging import merge_patch
 from stromboli.lifecycle.phases import ENDS_IN, TABLE, Keep, Rule, What, effect_of, settled
+from stromboli.lifecycle.plugins.drafts import port_of
 from stromboli.lifecycle.policies import Happening, answer_to
 from stromboli.lifecycle.records import Records
 from stromboli.lifecycle.roster import as_indexes, as_text
 from stromboli.testkit import sample_jobs
+from stromboli.testkit.job_scenario import JobScenario
 
 ALIVE = (JobPhase.PENDING, JobPhase.RUNNING)
 
@@ -214,3 +217,35 @@ def test_arguments_are_read_as_go_reads_flags(arguments: list[str], expected: di
     defaults = {"port": "22", "on": "false"}
 
     assert read_arguments(arguments, defaults, switches=["on"]) == expected
+
+
+@pytest.mark.parametrize("digits", ["9" * 30, "9" * 5000])
+def test_numbers_that_somebody_else_wrote_may_be_of_any_size(digits: str):
+    written = {
+        "stromboli/pods-t": f"0-1,{digits}",
+        "stromboli/renewed-t": f"{digits}:0;1:{digits}",
+        "stromboli/since-PodFailed-t": f"{digits}:{digits}",
+        "stromboli/generation": digits,
+        "stromboli/equipped": f"0.0@{digits}",
+        "stromboli/told-PVCError": f"x@{digits}",
+    }
+    records = Records.read(written)
+    annotations = {"volcano.sh/task-spec": "t", "volcano.sh/task-index": digits}
+    pod = {"metadata": {"name": f"j-t-{digits}", "annotations": annotations}}
+
+    assert (records.pods, records.generation) == ({"t": frozenset({0, 1})}, 0)
+    assert msgspec.json.encode(records.written())
+    assert member_of(read_object(kinds.POD, pod), uid="u") is None
+    assert port_of(digits, "22") == 22
+
+
+def test_a_job_with_numbers_of_any_size_in_its_status_is_decided(scenario: JobScenario):
+    digits = "9" * 5000
+    scenario.running(sample_jobs.job("j", sample_jobs.task("t", 2), plugins={"svc": []}))
+    resources = {"stromboli/equipped": f"0.0@{digits}", "stromboli/pods-t": digits}
+    scenario.gateway.patch("vcjob", "j", {"status": {"controlledResources": resources}})
+    annotations = {"volcano.sh/job-retry-count": digits}
+    scenario.gateway.patch("pod", "j-t-0", {"metadata": {"annotations": annotations}})
+    scenario.settle()
+
+    assert scenario.phase("j") == "Running"

@@ -176,3 +176,87 @@ def test_a_reason_that_only_finds_other_words_makes_nobody_write(scenario: JobSc
     says_why(scenario, "its queue is closed", "2030-01-01T12:08:00Z")
     told = [event["message"].rpartition(", reason: ")[2] for event in events(scenario, PENDING)]
     assert sorted(told) == ["its queue is closed", "short by 3 cpu"]
+
+
+def test_what_a_pod_waits_for_on_its_node_is_made_again_soon(scenario: JobScenario):
+    """A pod that has a node and does not start may lack what somebody deleted."""
+    scenario.submit(job("j", task("t", 1), plugins={"svc": []}))
+    scenario.enqueue()
+    scenario.gateway.delete("configmap", "j-svc")
+    scenario.gateway.patch("pod", "j-t-0", {"spec": {"nodeName": "n1"}})
+    scenario.settle()
+    scenario.driver.wait(60)
+
+    assert scenario.gateway.names("configmap") == ["j-svc"]
+
+
+def test_a_job_that_runs_asks_for_what_is_there_only_now_and_then(scenario: JobScenario):
+    scenario.running(job("j", task("t", 1), plugins={"svc": [], "ssh": []}))
+    before = len(scenario.gateway.applied)
+    for _ in range(60):
+        scenario.driver.wait(60)
+
+    asked = [intent for intent in scenario.gateway.applied[before:] if intent.kind != "vcjob"]
+    assert len(asked) == 6 * 4, "four objects every ten minutes"
+
+
+def test_a_job_without_plugins_asks_for_nothing_while_it_runs(scenario: JobScenario):
+    scenario.running(job("j", task("t", 1), plugins={"env": []}))
+    before = len(scenario.gateway.applied)
+    for _ in range(60):
+        scenario.driver.wait(60)
+
+    assert scenario.gateway.applied[before:] == []
+
+
+@pytest.mark.parametrize("plugin_kind", ["configmap", "service", "networkpolicy"])
+def test_an_object_of_another_job_is_named_and_not_used(scenario: JobScenario, plugin_kind: str):
+    name = "j-svc" if plugin_kind == "configmap" else "j"
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "old"}
+    metadata = {"name": name, "ownerReferences": [{**owner, "controller": True}]}
+    scenario.gateway.put(plugin_kind, {"metadata": metadata})
+    scenario.submit(job("j", task("t", 1), plugins={"svc": []}))
+    scenario.enqueue()
+    scenario.driver.wait(1)
+    assert scenario.status("j")["state"]["reason"] == "PluginError"
+    assert scenario.pods() == {}
+    scenario.gateway.delete(plugin_kind, name)
+    scenario.driver.wait(60)
+
+    assert scenario.pods() == {"j-t-0": "Pending"}
+    assert "reason" not in scenario.status("j")["state"]
+
+
+def test_a_claim_that_is_being_deleted_is_waited_for(scenario: JobScenario):
+    """A protected claim goes only when no pod uses it any more."""
+    volume = {"mountPath": "/data", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}
+    scenario.running(job("j", task("t", 1), volumes=[volume], maxRetry=9))
+    [claim] = scenario.gateway.names("persistentvolumeclaim")
+    leaving = {"metadata": {"deletionTimestamp": "2023-11-14T22:13:20Z"}}
+    scenario.gateway.patch("persistentvolumeclaim", claim, leaving)
+    scenario.settle()
+    assert "is being deleted" in scenario.status("j")["state"]["message"]
+    scenario.order("RestartJob", "j")
+    scenario.release_pods()
+    scenario.enqueue()
+    asked = len(scenario.gateway.applied)
+    scenario.driver.wait(600)
+    assert len(scenario.gateway.applied) < asked + 5
+    assert scenario.pods() == {}
+    scenario.gateway.delete("persistentvolumeclaim", claim)
+    scenario.settle()
+
+    assert scenario.gateway.names("persistentvolumeclaim") == [claim]
+    assert scenario.pods() == {"j-t-0": "Pending"}
+
+
+def test_a_job_that_waits_with_its_answer_to_an_eviction_comes_to_rest(scenario: JobScenario):
+    """The pod counts as missed all the while, which is no reason to ask again and again."""
+    policies = [{"event": "*", "action": "RestartJob", "timeout": "30s"}]
+    scenario.running(job("j", task("t", 2), plugins={"svc": []}, policies=policies))
+    scenario.lose_pod("j-t-0")
+    before = len(scenario.gateway.applied)
+    for _ in range(5):
+        scenario.driver.wait(5)
+
+    assert len(scenario.gateway.applied) - before < 5

@@ -127,6 +127,20 @@ def test_what_the_controllers_note_for_themselves_is_not_shown():
     assert job_view(job, [], NOW) == VIEW + "Events: \t<none>"
 
 
+def test_why_a_job_is_as_it_is_stands_below_its_phase():
+    state = JobState(
+        phase="Failed", reason="MaxRetryReached", message="maxRetry reached:\n  3 of 3"
+    )
+    lines = job_view(replace(JOB, status=JobStatus(state=state)), [], NOW).split("\n")
+
+    assert lines[lines.index("  State:") + 1 :] == [
+        "    Phase:\tFailed",
+        "    Reason:\tMaxRetryReached",
+        "    Message:\tmaxRetry reached: 3 of 3",
+        "Events: \t<none>",
+    ]
+
+
 def test_events_stand_in_a_table_with_their_ages():
     once = Event(
         type="Normal",

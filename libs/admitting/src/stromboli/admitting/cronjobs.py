@@ -9,18 +9,17 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from stromboli.admitting.conf import AdmissionConf
 from stromboli.admitting.jobs.cases import JobCase
 from stromboli.admitting.jobs.creating import job_faults, strung
 from stromboli.admitting.jobs.deciding import defaulted
 from stromboli.admitting.jobs.queueing import queue_open
+from stromboli.admitting.jobs.warnings import warnings_about
 from stromboli.admitting.names import in_brackets, subdomain_faults
 from stromboli.admitting.paths import UPDATE
 from stromboli.admitting.questions import Json, Review, Surroundings, Verdict
 from stromboli.admitting.reading import name_of, read, typed
-from stromboli.admitting.rules import OURS, Fault, Faults, Rule, faults_of, rule, verdict_of
+from stromboli.admitting.rules import OURS, Fault, Faults, Rule, faults_of, rule, verdict_of, warned
 from stromboli.api.batch import Job
 from stromboli.api.errors import BadSchedule, UnknownTimeZone
 from stromboli.api.kinds import VC_CRON_JOB, VC_JOB
@@ -173,20 +172,20 @@ def validate(review: Review, surroundings: Surroundings, conf: AdmissionConf) ->
     warnings: tuple[str, ...] = ()
     if _template_is_new(review):
         job = _job_of(review, conf)
-        of_job, skipped = job_faults(
-            JobCase(
-                job,
-                name=f"{name}{_TIME_SUFFIX}",
-                namespace=review.namespace,
-                user=review.user_info,
-                surroundings=surroundings,
-                conf=conf,
-            )
+        job_case = JobCase(
+            job,
+            name=f"{name}{_TIME_SUFFIX}",
+            namespace=review.namespace,
+            user=review.user_info,
+            surroundings=surroundings,
+            conf=conf,
         )
+        of_job, skipped = job_faults(job_case)
         warnings = tuple(one.text.strip() for one in of_job if one.rule is queue_open)
+        warnings += warnings_about(job_case)
         faults += _of_template([one for one in of_job if one.rule is not queue_open])
     verdict = verdict_of(faults, message="; ".join(one.text for one in faults), skipped=skipped)
-    return msgspec.structs.replace(verdict, warnings=warnings) if warnings else verdict
+    return warned(verdict, warnings)
 
 
 def queues_named(review: Review) -> set[str]:

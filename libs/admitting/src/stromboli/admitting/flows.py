@@ -5,9 +5,11 @@ from typing import Final
 
 from stromboli.admitting.conf import AdmissionConf
 from stromboli.admitting.graphs import cycle_in, undefined_in
-from stromboli.admitting.questions import Review, Surroundings, Verdict
-from stromboli.admitting.reading import read
-from stromboli.admitting.rules import Cel, Faults, Rule, faults_of, rule, verdict_of
+from stromboli.admitting.names import in_brackets, qualified_name_faults
+from stromboli.admitting.paths import UPDATE
+from stromboli.admitting.questions import ALLOWED, Review, Surroundings, Verdict
+from stromboli.admitting.reading import name_of, old_of, read
+from stromboli.admitting.rules import OURS, Cel, Faults, Rule, faults_of, rule, verdict_of
 from stromboli.api.kinds import JOB_FLOW
 
 __all__ = ["RULES", "FlowCase", "queues_named", "validate"]
@@ -18,6 +20,7 @@ class FlowCase:
     """Who waits for whom; of flows with one name the last counts, as in Volcano."""
 
     graph: dict[str, tuple[str, ...]]
+    name: str = ""
 
 
 @rule(
@@ -48,13 +51,30 @@ def no_circle(case: FlowCase) -> Faults:
         yield (" -> ".join(circle),)
 
 
-RULES: Final[tuple[Rule[FlowCase], ...]] = (targets_defined, no_circle)
+@rule(
+    "jobflow-job-name",
+    says="create job with name %s validate failed %s",
+    about="the jobs, named `<JobFlow>-<JobTemplate>`, have names of at most 63 characters",
+    origin=OURS,
+)
+def job_names(case: FlowCase) -> Faults:
+    for template in case.graph if case.name else ():
+        job = f"{case.name}-{template}"
+        faults = qualified_name_faults(job)
+        if faults:
+            yield job, in_brackets(faults)
+
+
+RULES: Final[tuple[Rule[FlowCase], ...]] = (targets_defined, no_circle, job_names)
 
 
 def validate(review: Review, surroundings: Surroundings, conf: AdmissionConf) -> Verdict:  # noqa: ARG001  # one signature for all
-    flows = read(JOB_FLOW, review).spec.flows
+    item = read(JOB_FLOW, review)
+    flows = item.spec.flows
+    if review.operation == UPDATE and old_of(JOB_FLOW, review).spec == item.spec:
+        return ALLOWED
     graph = {flow.name: flow.depends_on.targets if flow.depends_on else () for flow in flows}
-    faults, _ = faults_of(RULES, FlowCase(graph), surroundings)
+    faults, _ = faults_of(RULES, FlowCase(graph, name_of(review, item)), surroundings)
     return verdict_of(faults, message=faults[0].text if faults else "")
 
 

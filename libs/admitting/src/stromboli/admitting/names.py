@@ -13,10 +13,12 @@ __all__ = [
     "label_faults",
     "label_value_faults",
     "qualified_name_faults",
+    "service_name_faults",
     "subdomain_faults",
 ]
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _QUALIFIED: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
@@ -24,6 +26,11 @@ LABEL_FORM: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
     "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SERVICE_FORM: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
+    "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 SUBDOMAIN_FORM: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
@@ -52,6 +59,13 @@ def label_faults(text: str) -> list[str]:
     if len(text) > 63:
         return [_too_long(63)]
     return [] if _LABEL.fullmatch(text) else [LABEL_FORM]
+
+
+def service_name_faults(text: str) -> list[str]:
+    """DNS labels of the older kind, which begin with a letter: names of Services."""
+    if len(text) > 63:
+        return [_too_long(63)]
+    return [] if _SERVICE.fullmatch(text) else [SERVICE_FORM]
 
 
 def subdomain_faults(text: str) -> list[str]:

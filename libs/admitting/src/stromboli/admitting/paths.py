@@ -31,6 +31,8 @@ class Path:
     rules: Mapping[str, tuple[Rule[Any], ...]] = field(default_factory=dict[str, Any])
     """By operation."""
     defaults: tuple[Default[Any], ...] = ()
+    warnings: tuple[Rule[Any], ...] = ()
+    """What is accepted with a warning."""
 
     @property
     def mutates(self) -> bool:

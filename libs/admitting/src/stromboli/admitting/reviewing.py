@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from stromboli.admitting import cronjobs, flows, hypernodes, podgroups, pods
 from stromboli.admitting.conf import AdmissionConf
-from stromboli.admitting.jobs import creating, defaults, policies, updating
+from stromboli.admitting.jobs import creating, defaults, policies, updating, warnings
 from stromboli.admitting.jobs import deciding as jobs
 from stromboli.admitting.paths import CREATE, DELETE, UPDATE, Path
 from stromboli.admitting.questions import (
@@ -71,6 +71,7 @@ _ALL: Final = (
         "/jobs/validate", "validatejob.volcano.sh", _JOBS, "Job", (CREATE, UPDATE),
         jobs.validate, jobs.queues_named,
         rules={CREATE: _JOB_CREATION, UPDATE: updating.UPDATE_RULES},
+        warnings=warnings.WARNING_RULES,
     ),
     Path(
         "/queues/mutate", "mutatequeue.volcano.sh", _QUEUES, "Queue", (CREATE,),
@@ -122,6 +123,7 @@ PATHS: Final[Mapping[str, Path]] = {each.path: each for each in _ALL}
 """Every path that a webhook configuration may name."""
 
 _TOO_DEEP: Final = refused("readable", "the object is nested too deeply to be read")
+_TOO_LARGE: Final = refused("readable", "an integer in the object has more than 64 bits")
 
 
 def queues_named(path: str, request: Review) -> set[str]:
@@ -156,6 +158,8 @@ def review(path: str, request: Review, surroundings: Surroundings, conf: Admissi
         return refusal.verdict
     except RecursionError:
         return _TOO_DEEP
+    except OverflowError:
+        return _TOO_LARGE
 
 
 def _is_other(asked: Resource, wanted: Resource) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from msgspec.structs import replace
+
 from stromboli.admitting.patching import Patch
 from stromboli.admitting.questions import ALLOWED, Surroundings, Verdict, cut
 
@@ -27,6 +29,7 @@ __all__ = [
     "refused",
     "rule",
     "verdict_of",
+    "warned",
 ]
 
 C = TypeVar("C")
@@ -146,6 +149,13 @@ def verdict_of(faults: Sequence[Fault], *, message: str, skipped: bool = False) 
     if faults:
         return refused(faults[0].rule.name, message, code=faults[0].rule.code)
     return refused("not-synced", _NOT_SYNCED, code=_NOT_YET) if skipped else ALLOWED
+
+
+def warned(verdict: Verdict, warnings: Sequence[str]) -> Verdict:
+    """The verdict with what its author should know all the same; a refusal says enough."""
+    if not warnings or not verdict.allowed:
+        return verdict
+    return replace(verdict, warnings=(*verdict.warnings, *map(cut, warnings)))
 
 
 def refused(rule_name: str, message: str, *, code: int = _REFUSED) -> Verdict:

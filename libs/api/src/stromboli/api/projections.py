@@ -69,9 +69,11 @@ def encode_projection(projection: KubeObject) -> bytes:
     """Deterministic msgpack. What was not projected is projected first, so no secret slips by."""
     try:
         return _ENCODER.encode(projection_of(projection))
-    except RecursionError as fault:
+    except (RecursionError, OverflowError) as fault:
         what = f"a {type(projection).__name__} that can travel"
-        raise ObjectUnreadable(what, "it is nested too deeply") from fault
+        deep = isinstance(fault, RecursionError)
+        why = "it is nested too deeply" if deep else "an integer has more than 64 bits"
+        raise ObjectUnreadable(what, why) from fault
 
 
 def decode_projection(kind: Kind[T], packed: bytes | msgspec.Raw) -> T:

@@ -187,6 +187,8 @@ def _interval(text: str, duration: str) -> Interval:
         nanoseconds = parse_duration(duration)
     except DurationError as problem:
         raise BadSchedule(text, str(problem)) from problem
+    if nanoseconds <= 0:
+        raise BadSchedule(text, f"expected a time longer than {duration}: nothing is due every 0s")
     return Interval(timedelta(seconds=max(1, nanoseconds // SECOND)))
 
 

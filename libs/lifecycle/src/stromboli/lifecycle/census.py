@@ -4,18 +4,22 @@ A pod knows which task, index and version of the job it was made for; one that d
 is not one of ours, whoever owns it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from stromboli.api.core import Pod
+from stromboli.api.numerals import as_number
 from stromboli.api.wellknown import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, TASK_SPEC
 
 __all__ = ["Census", "Member", "member_of", "take_census"]
 
 _AT_FIRST: Final = "Pending"
+_NONE: Final[Mapping[tuple[str, str], int]] = {}
 _FINISHED: Final = ("Succeeded", "Failed")
+_OWN_FAILURES: Final = ("", "DeadlineExceeded")
+"""Reasons in the status of a pod that failed by itself; a kubelet gives others when it evicts."""
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +39,16 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return self.pod.metadata.name
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether its work is done, well or badly; one that was interrupted has not ended so.
+
+        A pod that is told to go may report any phase while it ends.
+        """
+        if self.is_terminating or not self.is_finished:
+            return False
+        return self.phase == "Succeeded" or not _is_disrupted(self.pod)
 
     @property
     def exit_code(self) -> int:
@@ -65,22 +79,29 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 def member_of(pod: Pod, *, uid: str) -> Member | None:
     """The pod as a member of its job, or None if it does not say which it is."""
     says = pod.metadata.annotations
-    task, index, version = says.get(TASK_SPEC), says.get(TASK_INDEX), says.get(JOB_VERSION)
-    if index is None:
-        index = pod.metadata.name.rpartition("-")[2]
-    if task is None or version is None or not (index.isdecimal() and version.isdecimal()):
+    task, text = says.get(TASK_SPEC), says.get(TASK_INDEX)
+    index = as_number(pod.metadata.name.rpartition("-")[2] if text is None else text)
+    version = as_number(says.get(JOB_VERSION, ""))
+    if task is None or index is None or version is None:
         return None
-    retry = says.get(JOB_RETRY_COUNT, "")
     return Member(
         task=task,
-        index=int(index),
-        version=int(version),
-        retry=int(retry) if retry.isdecimal() else 0,
+        index=index,
+        version=version,
+        retry=as_number(says.get(JOB_RETRY_COUNT, "")) or 0,
         uid=uid,
         pod=pod,
         phase=pod.status.phase or _AT_FIRST,
         is_finished=pod.status.phase in _FINISHED,
         is_terminating=pod.metadata.deletion_timestamp is not None,
+    )
+
+
+def _is_disrupted(pod: Pod) -> bool:
+    if pod.status.reason not in _OWN_FAILURES:
+        return True
+    return any(
+        one.type == "DisruptionTarget" and one.status == "True" for one in pod.status.conditions
     )
 
 
@@ -96,9 +117,11 @@ class Census(msgspec.Struct, frozen=True, kw_only=True):
     tasks: dict[str, dict[str, int]] = msgspec.field(default_factory=dict[str, dict[str, int]])
 
 
-def take_census(staying: Iterable[Member], *, ending: int) -> Census:
-    """Count the pods that stay by phase."""
-    counts: dict[tuple[str, str], int] = {}
+def take_census(
+    staying: Iterable[Member], *, ending: int, cleared: Mapping[tuple[str, str], int] = _NONE
+) -> Census:
+    """Count the pods that stay by phase; `cleared` ended and are gone, by (task, phase)."""
+    counts = dict(cleared)
     for member in staying:
         place = (member.task, member.phase)
         counts[place] = counts.get(place, 0) + 1

@@ -21,8 +21,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done now, what later."""
 
     answer: Answer | None = None
-    happening: Happening | None = None
-    """What `answer` is the answer to."""
+    causes: tuple[Happening, ...] = ()
+    """What the action of `answer` is the answer to; the first is the one that it was chosen for."""
     waiting: Delayed = msgspec.field(default_factory=Delayed)
     """What waits and can't be told from the pods; it goes into the status."""
     announced: tuple[Answer, ...] = ()
@@ -32,15 +32,23 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def weigh(job: Job, happened: Iterable[Happening], delayed: Delayed, *, now: float) -> Verdict:
-    """The first answer that is due; `delayed` is what the status says has waited since when."""
+    """The first answer that is due, with all that its action answers.
+
+    `delayed` is what the status says has waited since when.
+    """
     chosen: Answer | None = None
-    cause: Happening | None = None
+    causes: list[Happening] = []
     waiting: Delayed = {}
     announced: dict[Answer, None] = {}
     next_at: float | None = None
     for happening in happened:
         answer = answer_to(job, happening)
-        if answer is None or (chosen is not None and answer.timeout is None):
+        if answer is None:
+            continue
+        if answer.timeout is None:
+            chosen = chosen or answer
+            if answer.action == chosen.action:
+                causes.append(happening)
             continue
         place = (happening.event.value, happening.task)
         since = happening.since
@@ -48,9 +56,10 @@ def weigh(job: Job, happened: Iterable[Happening], delayed: Delayed, *, now: flo
             # Whole seconds, as all times in a status; not a moment too early.
             since = delayed.get(place, {}).get(happening.slot, math.ceil(now))
         due = since + answer.delay_s
-        if answer.timeout is None or due <= now:
-            if chosen is None:
-                chosen, cause = answer, happening
+        if due <= now:
+            chosen = chosen or answer
+            if answer.action == chosen.action:
+                causes.append(happening)
             continue
         if happening.since is None:
             waiting.setdefault(place, {})[happening.slot] = int(since)
@@ -58,7 +67,7 @@ def weigh(job: Job, happened: Iterable[Happening], delayed: Delayed, *, now: flo
         next_at = due if next_at is None else min(next_at, due)
     return Verdict(
         answer=chosen,
-        happening=cause,
+        causes=tuple(causes),
         waiting=waiting,
         announced=tuple(announced),
         next_at=next_at,

@@ -21,17 +21,19 @@ from stromboli.api.scheduling import PodGroup
 from stromboli.api.wellknown import JOB_FORWARDING
 from stromboli.contracts.intents import Verb
 from stromboli.lifecycle.asking import Asker
+from stromboli.lifecycle.assurance import asked_now
 from stromboli.lifecycle.claims import CLAIM, claim_names, made_claims
 from stromboli.lifecycle.errors import PluginFailed
 from stromboli.lifecycle.manifests import compact_manifest
 from stromboli.lifecycle.merging import merge_patch
 from stromboli.lifecycle.plugins import NeededObject, NeededSecret, plugins_of
-from stromboli.lifecycle.podgroups import FOLLOWS_JOB, admits_pods, build_pod_group
+from stromboli.lifecycle.podgroups import FOLLOWS_JOB, admits_pods, build_pod_group, less_by
 from stromboli.lifecycle.pods import build_pod, is_forwarded
 from stromboli.lifecycle.records import Place, Records
+from stromboli.lifecycle.remembering import cleared_away
 from stromboli.lifecycle.situations import Situation
 from stromboli.lifecycle.sorting import missing_pods
-from stromboli.lifecycle.troubles import Trouble, in_the_way, refused
+from stromboli.lifecycle.troubles import Trouble, in_the_way, no_place, refused
 
 __all__ = ["PODS_AT_ONCE", "equip"]
 
@@ -46,25 +48,30 @@ _json: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def equip(
-    situation: Situation, asker: Asker, records: Records, *, pods_too: bool
+    situation: Situation, asker: Asker, records: Records, *, pods_too: bool, is_assured: bool
 ) -> tuple[Trouble, Records]:
-    """Ask for what the job lacks; returns what is in the way of that, if anything."""
+    """Ask for what the job lacks; returns what is in the way of that, if anything.
+
+    Unless `is_assured`, what the plugins need is asked for although it should be there.
+    """
     try:
         obstacle = in_the_way(situation)
         if obstacle:
             return obstacle, records
         _forward(situation, asker)
-        records = _make_claims(situation, asker, records)
-        records = _make_for_plugins(situation, asker, records)
+        lacking, records = _make_claims(situation, asker, records)
+        records = _make_for_plugins(situation, asker, records, is_assured=is_assured)
         _make_pod_group(situation, asker, records)
-        if pods_too and _may_have_pods(situation, records):
-            _make_pods(situation, asker)
+        if lacking:
+            return lacking, records
+        if pods_too and _has_claims(situation) and _may_have_pods(situation, records):
+            _make_pods(situation, records, asker)
     except ApiError as fault:
         # A template that nobody can read: admission refuses it, but may have been away.
         return Trouble(reason="InvalidTemplate", message=str(fault)), records
     except PluginFailed as fault:
         return Trouble(reason="PluginError", message=str(fault)), records
-    return refused(situation), records
+    return no_place(situation) or refused(situation), records
 
 
 def _forward(situation: Situation, asker: Asker) -> None:
@@ -80,33 +87,55 @@ def _forward(situation: Situation, asker: Asker) -> None:
         )
 
 
-def _make_claims(situation: Situation, asker: Asker, records: Records) -> Records:
+def _make_claims(situation: Situation, asker: Asker, records: Records) -> tuple[Trouble, Records]:
     job = situation.job
-    for name, manifest in made_claims(job).items():
-        # Once made it is not made again: whoever deleted it has deleted the data, too.
-        known = name in records.claims or situation.made.get((CLAIM, name))
-        if not known and name not in (situation.claims or ()):
+    trouble = Trouble()
+    made = made_claims(job)
+    for name, manifest in made.items():
+        if _has_claim(situation, name):
+            continue
+        if name in situation.taken_claims:
+            message = f"pvc {name} {situation.taken_claims[name]}, the job gets its own after that"
+            trouble = trouble or Trouble(reason="PVCError", message=message)
+        elif name in records.claims:
+            # Not made again while the job runs: whoever deleted it has deleted the data, too.
+            message = f"pvc {name} of the job was deleted; RestartJob starts with a new one"
+            trouble = trouble or Trouble(reason="PVCError", message=message)
+        else:
             asker.create(CLAIM, manifest, owner_uid=job.metadata.uid)
-    missing = {
-        name
-        for name in made_claims(job)
-        if not (situation.made.get((CLAIM, name)) or name in (situation.claims or ()))
-    }
-    return replace(records, claims=records.claims | (claim_names(job) - missing))
+    missing = {name for name in made if not _has_claim(situation, name)}
+    return trouble, replace(records, claims=records.claims | (claim_names(job) - missing))
 
 
-def _make_for_plugins(situation: Situation, asker: Asker, records: Records) -> Records:
+def _has_claim(situation: Situation, name: str) -> bool:
+    return name in (situation.claims or ()) or bool(situation.made.get((CLAIM, name)))
+
+
+def _has_claims(situation: Situation) -> bool:
+    """Not before they are there: a pod would mount what an earlier job has left behind."""
+    if situation.claims is None:
+        return True
+    return all(_has_claim(situation, name) for name in made_claims(situation.job))
+
+
+def _make_for_plugins(
+    situation: Situation, asker: Asker, records: Records, *, is_assured: bool
+) -> Records:
     """Ask for the objects that are not there yet; note the plugins that have all of theirs."""
     job = situation.job
+    needs_any = False
     complete: set[str] = set()
     made, content = dict(records.made), dict(records.content)
     for plugin in plugins_of(job):
         lacking = False
         for need in plugin.needs(job):
+            needs_any = True
             place = (need.kind, need.name)
             is_noted = plugin.name in records.plugins and place in made
             # Not the record alone, which may be of one that is gone: asking again does no harm.
             if (is_noted or situation.made.get(place)) and not _is_refused(situation, place):
+                if not is_assured:
+                    _ask_for(job, need, asker)
                 _follow(job, need, made, content, asker)
             else:
                 lacking = True
@@ -115,14 +144,23 @@ def _make_for_plugins(situation: Situation, asker: Asker, records: Records) -> R
                 _ask_for(job, need, asker)
         if not lacking:
             complete.add(plugin.name)
-    return replace(records, plugins=frozenset(complete), made=made, content=content)
+    equipped = records.equipped if is_assured else asked_now(situation)
+    return replace(
+        records,
+        plugins=frozenset(complete),
+        made=made,
+        content=content,
+        equipped=equipped if needs_any else "",
+    )
 
 
 def _is_refused(situation: Situation, place: Place) -> bool:
-    """Could it not be brought up to date? Then it may be gone, and is asked for again."""
+    """Could it not be made or brought up to date? Then it may be gone, and is asked for again."""
     refusal = situation.refusal
     return (
-        refusal is not None and refusal.verb is Verb.PATCH and (refusal.kind, refusal.name) == place
+        refusal is not None
+        and refusal.verb in (Verb.CREATE, Verb.GENERATE, Verb.PATCH)
+        and (refusal.kind, refusal.name) == place
     )
 
 
@@ -170,8 +208,12 @@ def _ask_for(job: Job, need: NeededObject | NeededSecret, asker: Asker) -> None:
 
 def _make_pod_group(situation: Situation, asker: Asker, records: Records) -> None:
     job = situation.job
-    wanted = build_pod_group(job, situation.priority_of)
+    # A gang waits for no pod that has ended and was cleared away: there will be none.
+    cleared = cleared_away(situation.members, records)
+    wanted = build_pod_group(less_by(job, cleared), situation.priority_of)
     found = situation.group
+    if found is None and situation.shut:
+        return  # it would be refused: the job waits for the queue to open
     if found is None:
         asker.create(_GROUP, compact_manifest(wanted), owner_uid=job.metadata.uid)
     elif found.uid != records.ended_group:
@@ -198,10 +240,10 @@ def _may_have_pods(situation: Situation, records: Records) -> bool:
     return admits_pods(group.object) and records.plugins >= situation.job.spec.plugins.keys()
 
 
-def _make_pods(situation: Situation, asker: Asker) -> None:
+def _make_pods(situation: Situation, records: Records, asker: Asker) -> None:
     job = situation.job
     plugins = plugins_of(job)
-    missing = missing_pods(job, situation.members)
+    missing = missing_pods(job, situation.members, records)
     refusal = situation.refusal
     if refusal is not None and (refusal.verb, refusal.kind) == (Verb.CREATE, _POD):
         # One of each task is enough to find out whether it is still refused.

@@ -13,11 +13,12 @@ from typing import Final
 
 import msgspec
 
-from stromboli.api.batch import Job
+from stromboli.api.batch import Job, JobPhase
 from stromboli.api.core import Event, EventSource, ObjectReference
 from stromboli.api.fieldtypes import OpaqueObject
 from stromboli.api.kinds import VC_JOB
 from stromboli.api.meta import ObjectMeta
+from stromboli.api.numerals import as_number
 from stromboli.api.timestamps import format_time
 from stromboli.lifecycle.manifests import compact_manifest
 
@@ -47,7 +48,12 @@ def action_event(job: Job, action: str, *, now: float) -> OpaqueObject:
     return _event(job, Notice(reason="ExecuteAction", message=message, type="Normal"), now=now)
 
 
-def command_event(job: Job, action: str, *, now: float) -> OpaqueObject:
+def command_event(job: Job, action: str, does_something: bool, *, now: float) -> OpaqueObject:  # noqa: FBT001 (what it is about)
+    """Of a Command; one that means nothing in the job's phase must not claim to be carried out."""
+    if not does_something:
+        phase = job.status.state.phase or JobPhase.PENDING
+        message = f"command {action} does nothing while the job is {phase}; it was removed"
+        return _event(job, Notice(reason="CommandIgnored", message=message), now=now)
     message = (
         f"Start to execute command {action}, and clean it up to make sure executed not more "
         "than once."
@@ -71,7 +77,8 @@ def tell(
     topic = notice.topic or notice.reason
     digest = _digest(notice.same_as or notice.message)
     before, _, at = told.get(topic, "").partition("@")
-    is_quiet = at.isdecimal() and now - int(at) < _QUIET_S
+    told_at = as_number(at)
+    is_quiet = told_at is not None and now - told_at < _QUIET_S
     if digest == before or is_quiet:
         return None, dict(told)
     return _event(job, notice, now=now), {**told, topic: f"{digest}@{int(now)}"}

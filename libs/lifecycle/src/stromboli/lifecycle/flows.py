@@ -1,8 +1,9 @@
 """Make the jobs of a flow, each when those it depends on have done their part.
 
 A job that failed stops the flow from starting more; those that run go on. Whoever wants to
-try again resumes the failed job, or deletes it, and then it is made anew. A flow that
-succeeded is over: its jobs are not made again, whatever becomes of them.
+try again resumes the failed job, or deletes it, and then it is made anew; one that is collected
+after its time to live is not. A flow that succeeded is over: its jobs are not made again,
+whatever becomes of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Final
 import msgspec
 
 from stromboli.api import kinds
-from stromboli.api.batch import Job, JobPhase
+from stromboli.api.batch import Job, JobPhase, JobSpec
 from stromboli.api.core import Pod
 from stromboli.api.errors import ApiError
 from stromboli.api.flow import Flow, FlowPhase, JobFlow, JobFlowStatus, JobTemplate, RetainPolicy
@@ -42,6 +43,8 @@ class FlowSituation(msgspec.Struct, frozen=True, kw_only=True):
     flow: JobFlow
     jobs: Mapping[str, Job] = msgspec.field(default_factory=dict)
     """By name, those that it controls."""
+    ended: Mapping[str, Job] = msgspec.field(default_factory=dict)
+    """By name, those that ended and are gone, as they were seen last."""
     template: Callable[[str], JobTemplate | None]
     pods_of: Callable[[Job], Sequence[Pod]]
     answers: Mapping[str, Answer] = msgspec.field(default_factory=dict)
@@ -68,9 +71,10 @@ def decide_flow(situation: FlowSituation, asker: Asker) -> FlowDecision:
     if situation.trouble:
         warn(asker, flow, "FailedCreate", situation.trouble, now=now)
     steps = {step.name: step for step in flow.spec.flows}  # the last of a name wins
-    wanted = frozenset(_job_name(flow, name) for name in steps)
+    wanted = {_job_name(flow, step.name): _time_to_live(situation, step) for step in steps.values()}
     jobs = {name: job for name, job in situation.jobs.items() if name in wanted}
-    status = flow_status(flow.status, jobs, wanted=wanted, now=now)
+    ended = {name: job for name, job in situation.ended.items() if name in wanted}
+    status = flow_status(flow.status, jobs, wanted=wanted, ended=ended, now=now)
     decision = FlowDecision()
     problem = problem_of(steps)
     if problem:
@@ -85,6 +89,24 @@ def decide_flow(situation: FlowSituation, asker: Asker) -> FlowDecision:
 
 def _job_name(flow: JobFlow, template: str) -> str:
     return f"{flow.metadata.name}-{template}"
+
+
+def _time_to_live(situation: FlowSituation, step: Flow) -> int | None:
+    """Of the job that was made for a step: as it was last seen, or as it would be made now."""
+    job = situation.ended.get(_job_name(situation.flow, step.name))
+    if job is not None:
+        return job.spec.ttl_seconds_after_finished
+    template = situation.template(step.name)
+    if template is None:
+        return None
+    try:
+        return _spec(template, step).ttl_seconds_after_finished
+    except ApiError:
+        return None  # told of where the job would be made
+
+
+def _spec(template: JobTemplate, step: Flow) -> JobSpec:
+    return patched(template.spec, step.patch.job_spec if step.patch is not None else None)
 
 
 def _write_status(flow: JobFlow, status: JobFlowStatus, asker: Asker) -> None:
@@ -118,7 +140,12 @@ def _advance(
     situation: FlowSituation, steps: Mapping[str, Flow], status: JobFlowStatus, asker: Asker
 ) -> FlowDecision:
     flow = situation.flow
-    known = {*situation.jobs, *status.completed_jobs}
+    known = {
+        *situation.jobs,
+        *status.completed_jobs,
+        *status.failed_jobs,
+        *status.terminated_jobs,
+    }
     questions: dict[str, Probe] = {}
     again: list[float] = []
     for name, step in steps.items():
@@ -174,7 +201,7 @@ def _make_job(situation: FlowSituation, step: Flow, asker: Asker) -> None:
         warn(asker, flow, "TemplateNotFound", message, now=now)
         return
     try:
-        spec = patched(template.spec, step.patch.job_spec if step.patch is not None else None)
+        spec = _spec(template, step)
     except ApiError as problem:
         warn(asker, flow, "InvalidPatch", f"{step.name}: {problem}", now=now)
         return

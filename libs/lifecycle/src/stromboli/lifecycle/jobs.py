@@ -13,9 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import kinds
-from stromboli.api.batch import Action, Job, JobPhase, JobStatus
+from stromboli.api.batch import Action, Job, JobEvent, JobPhase, JobStatus
 from stromboli.lifecycle.asking import Asker
+from stromboli.lifecycle.assurance import is_assured, next_check
 from stromboli.lifecycle.census import Census, take_census
+from stromboli.lifecycle.dependencies import unstartable_pods
+from stromboli.lifecycle.endings import blocked, ending_of, lasting
 from stromboli.lifecycle.equipping import PODS_AT_ONCE, equip
 from stromboli.lifecycle.events import (
     Notice,
@@ -24,12 +27,14 @@ from stromboli.lifecycle.events import (
     delay_notice,
     tell,
 )
-from stromboli.lifecycle.phases import FINISHED, KILLING, What, retries_after, settled
+from stromboli.lifecycle.phases import FINISHED, KILLING, Keep, What, retries_after, settled
 from stromboli.lifecycle.planning import Plan, living_group, plan_for
 from stromboli.lifecycle.podgroups import pending_reason
 from stromboli.lifecycle.records import Records
 from stromboli.lifecycle.remembering import (
     asked_about,
+    cleared_away,
+    ended_after,
     generation_after,
     hits_nothing,
     renewed_after,
@@ -37,6 +42,7 @@ from stromboli.lifecycle.remembering import (
     still_waiting,
     unanswered_evictions,
 )
+from stromboli.lifecycle.retries import restarted_after
 from stromboli.lifecycle.situations import JobDecision, Situation
 from stromboli.lifecycle.sorting import sort_pods
 from stromboli.lifecycle.statuses import new_status, status_patch
@@ -65,6 +71,8 @@ class _Result(msgspec.Struct, frozen=True, kw_only=True):
     doomed: list[tuple[str, str, str]]
     """(kind, name, uid) of what is to be deleted."""
     trouble: Trouble = Trouble()
+    ending: Trouble = Trouble()
+    """Why the job has failed with this decision."""
     is_kill: bool = False
 
 
@@ -93,7 +101,7 @@ def decide_job(situation: Situation, asker: Asker) -> JobDecision | None:
         version=result.version,
         retry_count=result.retry_count,
         is_kill=result.is_kill,
-        trouble=result.trouble,
+        trouble=lasting(job, result.phase, result.ending) or result.trouble,
         now=situation.now,
     )
     _write(situation, status, result, asker)
@@ -130,6 +138,8 @@ def _look_again_at(situation: Situation, plan: Plan, result: _Result) -> float |
     times = [plan.verdict.next_at]
     if result.trouble:
         times.append(situation.now + _LOOK_AGAIN_S)
+    if result.phase not in KILLING:
+        times.append(next_check(situation, result.records))
     return min((at for at in times if at is not None), default=None)
 
 
@@ -149,15 +159,17 @@ def _kill(situation: Situation, plan: Plan, records: Records) -> _Result:
     effect = plan.effect
     pods = sort_pods(job, situation.members, effect, records, keep=effect.keep)
     retry_count = retries_after(job, effect)
-    census = take_census(pods.staying, ending=pods.ending)
+    records = ended_after(situation, pods.staying, records, keep=effect.keep, hits=hits_nothing)
+    cleared = cleared_away(pods.staying, records)
+    census = take_census(pods.staying, ending=pods.ending, cleared=cleared)
     reached = effect.enters or settled(
         effect.rule, plan.phase, job, census, retry_count=retry_count
     )
     doomed = [(_POD, pod.name, pod.uid) for pod in pods.to_delete]
-    group = situation.group
+    group = None if _keeps_place(situation, reached) else situation.group
     if group is not None:
         doomed.append((_GROUP, group.object.metadata.name, group.uid))
-    records = replace(records, pods={}, renewed={}, delayed={})
+    records = replace(records, pods={}, renewed={}, restarted={}, delayed={})
     if effect.begins_version:
         records = replace(
             records,
@@ -165,6 +177,7 @@ def _kill(situation: Situation, plan: Plan, records: Records) -> _Result:
             ended_group=group.uid if group else "",
             told={},
             generation=asked_about(job),
+            claims=records.claims & (situation.claims or frozenset()),
         )
     if reached in KILLING:
         # A job that starts again keeps what its plugins made; one that ends gives it back.
@@ -179,8 +192,14 @@ def _kill(situation: Situation, plan: Plan, records: Records) -> _Result:
         retry_count=retry_count,
         doomed=doomed,
         trouble=refused(situation) if doomed else Trouble(),
+        ending=ending_of(effect.rule, job, reached, census, {}),
         is_kill=True,
     )
+
+
+def _keeps_place(situation: Situation, reached: JobPhase) -> bool:
+    """A job that starts again in a queue that is shut would get no new PodGroup there."""
+    return reached is JobPhase.RESTARTING and bool(situation.shut)
 
 
 # Keeping it as it should be.
@@ -192,15 +211,26 @@ def _sync(situation: Situation, plan: Plan, records: Records, asker: Asker) -> _
     hits = plan.hits or hits_nothing
     pods = sort_pods(job, situation.members, effect, records, keep=records.kept, hits=hits)
     retry_count = retries_after(job, effect)
-    census = take_census(pods.staying, ending=pods.ending)
-    reached = effect.enters or settled(effect.rule, phase, job, census, retry_count=retry_count)
+    records = ended_after(situation, pods.staying, records, keep=Keep.FINISHED, hits=hits)
+    cleared = cleared_away(pods.staying, records)
+    census = take_census(pods.staying, ending=pods.ending, cleared=cleared)
+    lost = {} if plan.verdict.waiting else unstartable_pods(job, situation.members, records)
+    reached = effect.enters or settled(
+        *(effect.rule, phase, job, census),
+        retry_count=retry_count,
+        unstartable=sum(number for number, _ in lost.values()),
+    )
     doomed = [(_POD, pod.name, pod.uid) for pod in pods.to_delete]
     unanswered = unanswered_evictions(plan, hits)
     trouble = Trouble()
     if reached not in FINISHED:
         # A new pod would hide that the one before it was evicted, until that is answered and told.
         is_told = effect.what is What.SYNC and plan.verdict.waiting == records.delayed
-        trouble, records = equip(situation, asker, records, pods_too=is_told and not unanswered)
+        trouble, records = equip(
+            *(situation, asker, records),
+            pods_too=is_told and not unanswered,
+            is_assured=is_assured(situation, records) and not _has_lost_more(plan, records),
+        )
         group = situation.group
         if group is not None and group.uid == records.ended_group:
             doomed.append((_GROUP, group.object.metadata.name, group.uid))
@@ -209,16 +239,36 @@ def _sync(situation: Situation, plan: Plan, records: Records, asker: Asker) -> _
         census=census,
         records=replace(
             records,
-            pods=roster_after(situation, pods, records, unanswered),
+            pods=roster_after(situation, pods, records, unanswered, hits),
             renewed=renewed_after(situation, records, hits, retry_count),
+            restarted=_restarted_after(situation, plan, records),
             delayed=still_waiting(plan.verdict.waiting, hits),
             generation=generation_after(plan, job, records),
         ),
         version=job.status.version,
         retry_count=retry_count,
         doomed=doomed,
-        trouble=trouble,
+        trouble=trouble or blocked(job, phase, census, lost),
+        ending=ending_of(effect.rule, job, reached, census, lost),
     )
+
+
+def _has_lost_more(plan: Plan, records: Records) -> bool:
+    """Are pods missing that were not missed before? One that a policy waits for was."""
+    return any(
+        not indexes <= records.delayed.get((JobEvent.POD_EVICTED, task), {}).keys()
+        for task, indexes in plan.missing.items()
+    )
+
+
+def _restarted_after(
+    situation: Situation, plan: Plan, records: Records
+) -> dict[str, frozenset[int]]:
+    if plan.hits is None or plan.effect.what is not What.KILL_TARGET:
+        return records.restarted
+    before = {} if plan.effect.counts_as_retry else records.restarted
+    lost = [(task, index) for task, indexes in plan.missing.items() for index in indexes]
+    return restarted_after(before, lost, situation.members, hits=plan.hits)
 
 
 # Telling people.
@@ -228,7 +278,8 @@ def _tell(situation: Situation, plan: Plan, result: _Result, asker: Asker) -> Re
     """Ask for the events that are new; returns the records with what is told by then."""
     job, now = situation.job, situation.now
     if plan.command is not None:
-        asker.create(_EVENT, command_event(job, plan.action, now=now))
+        does_something = _changes_anything(plan)
+        asker.create(_EVENT, command_event(job, plan.action, does_something, now=now))
     elif plan.action != Action.SYNC_JOB and _changes_anything(plan):
         asker.create(_EVENT, action_event(job, plan.action, now=now))
     told: Mapping[str, str] = result.records.told
@@ -240,14 +291,17 @@ def _tell(situation: Situation, plan: Plan, result: _Result, asker: Asker) -> Re
 
 
 def _changes_anything(plan: Plan) -> bool:
-    return plan.effect.what is not What.SYNC
+    """A repeated kill in the phase that it led to is none."""
+    effect = plan.effect
+    return effect.what is What.KILL_TARGET or effect.enters is not None or effect.begins_version
 
 
 def _notices(situation: Situation, plan: Plan, result: _Result) -> Iterable[Notice]:
     for answer in plan.verdict.announced:
         yield delay_notice(answer.action, answer.timeout or "")
-    if result.trouble:
-        yield Notice(reason=result.trouble.reason, message=result.trouble.message)
+    for trouble in (result.ending, result.trouble):
+        if trouble:
+            yield Notice(reason=trouble.reason, message=trouble.message)
     group = living_group(situation, result.records)
     why = None if group is None or result.phase in KILLING else pending_reason(group)
     if why is not None:

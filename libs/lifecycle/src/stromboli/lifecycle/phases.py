@@ -49,6 +49,8 @@ class Keep(StrEnum):
     """Which pods a kill spares."""
 
     NOTHING = "nothing"
+    SUCCEEDED = "succeeded"
+    """Those whose work is done; a Failed one is made again."""
     FINISHED = "finished"
     """Succeeded and Failed ones: people read their logs."""
 
@@ -95,18 +97,24 @@ _RESTART: Final = _begin_kill(JobPhase.RESTARTING, keep=Keep.NOTHING, counts_as_
 _RESTART_TARGET: Final = Effect(
     what=What.KILL_TARGET, enters=JobPhase.RESTARTING, counts_as_retry=True
 )
-_RESUME: Final = _begin_kill(JobPhase.RESTARTING, counts_as_retry=True)
-_WHILE_ALIVE: Final[dict[Action, Effect]] = {
-    Action.RESTART_JOB: _RESTART,
-    **dict.fromkeys(sorted(TARGETED), _RESTART_TARGET),
+_RESUME: Final = _begin_kill(JobPhase.RESTARTING, keep=Keep.SUCCEEDED, counts_as_retry=True)
+_ENDS: Final[dict[Action, Effect]] = {
     Action.ABORT_JOB: _begin_kill(JobPhase.ABORTING),
     Action.COMPLETE_JOB: _begin_kill(JobPhase.COMPLETING),
     Action.TERMINATE_JOB: _begin_kill(JobPhase.TERMINATING),
+}
+_WHILE_ALIVE: Final[dict[Action, Effect]] = {
+    Action.RESTART_JOB: _RESTART,
+    **dict.fromkeys(sorted(TARGETED), _RESTART_TARGET),
+    **_ENDS,
 }
 _END_IT: Final = Effect(what=What.KILL, rule=Rule.ONCE_ENDED)
 _IT_ENDED: Final = Effect(what=What.KILL)
 
 _RESTARTING_SYNC: Final = Effect(what=What.SYNC, rule=Rule.ONCE_RESTARTED)
+_RESTARTING_AGAIN: Final = Effect(
+    what=What.KILL, keep=Keep.NOTHING, begins_version=True, rule=Rule.ONCE_RESTARTED
+)
 _RESTARTING_TARGET: Final = Effect(what=What.KILL_TARGET, rule=Rule.ONCE_RESTARTED)
 
 TABLE: Final[Mapping[JobPhase, tuple[Mapping[Action, Effect], Effect]]] = {
@@ -115,10 +123,11 @@ TABLE: Final[Mapping[JobPhase, tuple[Mapping[Action, Effect], Effect]]] = {
     JobPhase.RUNNING: (_WHILE_ALIVE, Effect(what=What.SYNC, rule=Rule.AS_PODS_END)),
     JobPhase.RESTARTING: (
         {
-            Action.SYNC_JOB: _RESTARTING_SYNC,
+            Action.RESTART_JOB: _RESTARTING_AGAIN,
             **dict.fromkeys(sorted(TARGETED), _RESTARTING_TARGET),
+            **_ENDS,
         },
-        Effect(what=What.KILL, keep=Keep.NOTHING, begins_version=True, rule=Rule.ONCE_RESTARTED),
+        _RESTARTING_SYNC,
     ),
     JobPhase.ABORTING: ({Action.RESUME_JOB: _RESUME}, _END_IT),
     JobPhase.ABORTED: ({Action.RESUME_JOB: _RESUME}, _IT_ENDED),
@@ -137,7 +146,10 @@ ENDS_IN: Final[Mapping[JobPhase, JobPhase]] = {
 
 LEADS_TO: Final[Mapping[Rule, Mapping[JobPhase, str]]] = {
     Rule.STAY: {},
-    Rule.ONCE_AVAILABLE: {JobPhase.RUNNING: "minAvailable pods have started"},
+    Rule.ONCE_AVAILABLE: {
+        JobPhase.RUNNING: "minAvailable pods have started",
+        JobPhase.FAILED: "all pods ended, the others wait for tasks that failed",
+    },
     Rule.AS_PODS_END: {
         JobPhase.COMPLETED: "enough pods succeeded",
         JobPhase.FAILED: "all pods ended, too few succeeded",
@@ -173,16 +185,20 @@ def effect_of(phase: JobPhase, action: str) -> Effect:
     return rows.get(known, otherwise)
 
 
-def settled(rule: Rule, phase: JobPhase, job: Job, census: Census, *, retry_count: int) -> JobPhase:
-    """The phase that the pods lead to by themselves."""
+def settled(
+    rule: Rule, phase: JobPhase, job: Job, census: Census, *, retry_count: int, unstartable: int = 0
+) -> JobPhase:
+    """The phase that the pods lead to by themselves.
+
+    `unstartable` pods are missing and never start, because tasks that they depend on failed.
+    """
     match rule:
         case Rule.STAY:
             return phase
         case Rule.ONCE_AVAILABLE:
-            started = census.running + census.succeeded + census.failed
-            return JobPhase.RUNNING if job.spec.min_available <= started else phase
+            return _once_available(job, phase, census, unstartable)
         case Rule.AS_PODS_END:
-            return _as_pods_end(job, census)
+            return _as_pods_end(job, census, unstartable)
         case Rule.ONCE_RESTARTED:
             if retry_count >= job.spec.max_retry:
                 return JobPhase.FAILED
@@ -205,14 +221,22 @@ def total_replicas(job: Job) -> int:
     return sum(task.replicas for task in job.spec.tasks)
 
 
-def _as_pods_end(job: Job, census: Census) -> JobPhase:
+def _once_available(job: Job, phase: JobPhase, census: Census, unstartable: int) -> JobPhase:
+    started = census.running + census.succeeded + census.failed
+    if job.spec.min_available <= started:
+        return JobPhase.RUNNING
+    ended = census.succeeded + census.failed + unstartable
+    return JobPhase.FAILED if unstartable and ended == total_replicas(job) else phase
+
+
+def _as_pods_end(job: Job, census: Census, unstartable: int) -> JobPhase:
     total = total_replicas(job)
     min_success = job.spec.min_success
     if total == 0:
         return JobPhase.RUNNING
     if min_success is not None and census.succeeded >= min_success:
         return JobPhase.COMPLETED
-    if census.succeeded + census.failed == total:
+    if census.succeeded + census.failed + unstartable == total:
         short = min_success is not None and census.succeeded < min_success
         if _a_task_failed(job, census) or short or census.succeeded < job.spec.min_available:
             return JobPhase.FAILED

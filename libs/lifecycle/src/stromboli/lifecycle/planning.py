@@ -24,9 +24,10 @@ from stromboli.lifecycle.phases import (
 )
 from stromboli.lifecycle.policies import Happening
 from stromboli.lifecycle.records import Records
+from stromboli.lifecycle.retries import is_one_more_retry
 from stromboli.lifecycle.situations import Situation
 from stromboli.lifecycle.sorting import Hits, target_of
-from stromboli.lifecycle.triggers import evicted, happenings
+from stromboli.lifecycle.triggers import evicted, happenings, leaving
 from stromboli.lifecycle.world import Entry
 
 __all__ = ["Plan", "living_group", "plan_for"]
@@ -49,8 +50,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The pods that were evicted."""
 
     @property
-    def happening(self) -> Happening | None:
-        return self.verdict.happening
+    def causes(self) -> tuple[Happening, ...]:
+        """What the action answers; none if a Command asks for it."""
+        return self.verdict.causes
 
     @property
     def why(self) -> str:
@@ -58,7 +60,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             command: Command = self.command.object
             said = f": {command.reason} {command.message}".rstrip(": ")
             return f"command {command.metadata.name}{said}"
-        return self.happening.words if self.happening is not None else ""
+        first, *others = (*(cause.words for cause in self.causes), "")
+        return f"{first}, and {len(others) - 1} more" if len(others) > 1 else first
 
 
 def plan_for(situation: Situation, records: Records) -> Plan:
@@ -75,11 +78,19 @@ def plan_for(situation: Situation, records: Records) -> Plan:
     elif phase not in KILLING and job.status.state.phase:
         verdict = _weigh(situation, phase, records, missing)
         action = verdict.answer.action if verdict.answer is not None else action
-    hits = target_of(job, action, verdict.happening) if action in TARGETED else None
+    hits = None
+    if action in TARGETED and verdict.causes:
+        going = leaving(job, action, situation.members, records)
+        hits = target_of(job, action, (*verdict.causes, *going))
     # A restart of a part that does not say of which: nothing to restart.
     effect = effect_of(phase, Action.SYNC_JOB if action in TARGETED and hits is None else action)
     if effect.what is What.KILL and job.status.retry_count >= job.spec.max_retry - 1:
         effect = replace(effect, keep=Keep.FINISHED)  # the last retry: people want to see why
+    if hits is not None and effect.counts_as_retry:
+        counts = is_one_more_retry(
+            job, verdict.causes, situation.members, records, hits=hits, now=situation.now
+        )
+        effect = replace(effect, counts_as_retry=counts)
     return Plan(
         phase=phase,
         effect=effect,
@@ -99,6 +110,7 @@ def _weigh(situation: Situation, phase: JobPhase, records: Records, missing: Mis
         situation.members,
         records,
         missing=missing,
+        vanished=situation.vanished,
         group=living_group(situation, records),
     )
     return weigh(job, happened, records.delayed, now=situation.now)

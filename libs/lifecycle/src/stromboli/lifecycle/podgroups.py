@@ -5,7 +5,10 @@ Queue, labels, annotations and network topology are those of the job at the time
 the size of the gang follows the job.
 """
 
+from collections.abc import Mapping
 from typing import Final
+
+from msgspec.structs import replace
 
 from stromboli.api.batch import Job, TaskSpec
 from stromboli.api.kinds import controller_reference
@@ -25,6 +28,7 @@ __all__ = [
     "FOLLOWS_JOB",
     "admits_pods",
     "build_pod_group",
+    "less_by",
     "pending_reason",
     "pod_group_name",
     "queue_of",
@@ -86,6 +90,28 @@ def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:
                 policy for task in job.spec.tasks if (policy := _sub_groups(task)) is not None
             ),
         ),
+    )
+
+
+def less_by(job: Job, ended: Mapping[tuple[str, str], int]) -> Job:
+    """The job without so many pods of each (task, phase), and with so many fewer needed."""
+    if not ended:
+        return job
+    fewer: dict[str, int] = {}
+    for (task, _), number in ended.items():
+        fewer[task] = fewer.get(task, 0) + number
+    spec = job.spec
+    least = max(0, spec.min_available - sum(fewer.values()))
+    tasks = tuple(_smaller(task, fewer.get(task.name, 0)) for task in spec.tasks)
+    return replace(job, spec=replace(spec, min_available=least, tasks=tasks))
+
+
+def _smaller(task: TaskSpec, by: int) -> TaskSpec:
+    least = _minimum(task) if task.min_available is None else task.min_available
+    return (
+        replace(task, replicas=max(0, task.replicas - by), min_available=max(0, least - by))
+        if by
+        else task
     )
 
 

@@ -16,6 +16,7 @@ from stromboli.api.fieldtypes import OpaqueObject
 from stromboli.api.kinds import controller_reference
 from stromboli.lifecycle.claims import claim_name
 from stromboli.lifecycle.plugins import JobPlugin, PodDraft
+from stromboli.lifecycle.pod_parts import is_label_value, volume_name
 from stromboli.lifecycle.podgroups import pod_group_name, queue_of
 
 __all__ = ["build_pod", "is_forwarded", "pod_name"]
@@ -75,6 +76,8 @@ def _labels(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
         keys.QUEUE_NAME: queue_of(job),
         **{key: job.metadata.labels[key] for key in _LABELS_FROM_JOB if key in job.metadata.labels},
     }
+    if not is_label_value(labels[keys.QUEUE_NAME]):
+        del labels[keys.QUEUE_NAME]  # the annotation says it too, and may be as long as it is
     if is_forwarded(job):
         labels[keys.JOB_FORWARDING] = _FORWARDED
     if task.partition_policy is not None:
@@ -117,7 +120,7 @@ def _mount_claims(job: Job, draft: PodDraft) -> None:
         mounted.add(claim)
         # Volcano takes a random suffix; a decision must come out the same each time.
         suffix = blake2b(claim.encode(), digest_size=6).hexdigest()
-        name = f"{job.metadata.name}-{suffix}"
+        name = volume_name(f"{job.metadata.name}-{suffix}")
         draft.add_volume({"name": name, "persistentVolumeClaim": {"claimName": claim}})
         for container in draft.containers:
             draft.mount(container, {"name": name, "mountPath": volume.mount_path})

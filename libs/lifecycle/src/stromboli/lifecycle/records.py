@@ -7,6 +7,9 @@ Volcano has for such things, under keys of our own:
 
 - `stromboli/pods-<task>`: the indexes of the pods of this version that were seen and have not
   ended by our doing; one that is in it and not in the view was evicted;
+- `stromboli/succeeded-<task>`, `stromboli/failed-<task>`: the indexes of the pods that ended by
+  themselves; one of them that is gone was cleared away and has not to be run again;
+- `stromboli/restarted-<task>`: the indexes of the pods that the present retry has restarted;
 - `stromboli/renewed-<task>`: for indexes that a restart of a part has ended, the retry from which
   on a pod is a new one; one of an earlier retry ends by our doing, however long that takes;
 - `stromboli/since-<event>-<task>`: when something happened that a policy answers only after
@@ -18,7 +21,8 @@ Volcano has for such things, under keys of our own:
 - `stromboli/kept`: which pods the last full kill spared, see `phases.Keep`;
 - `stromboli/ended-podgroup`: uid of the PodGroup that the last full kill ended;
 - `stromboli/made-<kind>-<name>`: uid of an object that was made for a plugin;
-- `stromboli/content-<kind>-<name>`: a digest of what was put into it.
+- `stromboli/content-<kind>-<name>`: a digest of what was put into it;
+- `stromboli/equipped`: for which run of the job, and when, its plugins' objects were asked for.
 
 Volcano's own `plugin-<name>` says that all objects of a plugin are made, `volume-pvc-<name>`
 that the job mounts a claim.
@@ -29,6 +33,7 @@ from typing import Final, Self
 
 import msgspec
 
+from stromboli.api.numerals import as_number
 from stromboli.lifecycle.phases import Keep
 from stromboli.lifecycle.roster import as_indexes, as_numbers, as_text, numbers_as_text
 
@@ -42,6 +47,9 @@ Delayed = dict[tuple[str, str], dict[int, int]]
 _OURS: Final = "stromboli/"
 _PODS: Final = "stromboli/pods-"
 _RENEWED: Final = "stromboli/renewed-"
+_RESTARTED: Final = "stromboli/restarted-"
+_SUCCEEDED: Final = "stromboli/succeeded-"
+_FAILED: Final = "stromboli/failed-"
 _SINCE: Final = "stromboli/since-"
 _TOLD: Final = "stromboli/told-"
 _MADE: Final = "stromboli/made-"
@@ -49,9 +57,11 @@ _CONTENT: Final = "stromboli/content-"
 _COMMAND: Final = "stromboli/command"
 _GENERATION: Final = "stromboli/generation"
 _KEPT: Final = "stromboli/kept"
+_EQUIPPED: Final = "stromboli/equipped"
 _ENDED_GROUP: Final = "stromboli/ended-podgroup"
 _PLUGIN: Final = "plugin-"
 _CLAIM: Final = "volume-pvc-"
+_KEEPS: Final[Mapping[str, Keep]] = {keep.value: keep for keep in Keep}
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +70,9 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
     pods: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, frozenset[int]])
     renewed: dict[str, dict[int, int]] = msgspec.field(default_factory=dict[str, dict[int, int]])
     """Task → index → the first retry whose pod is a new one."""
+    restarted: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, frozenset[int]])
+    succeeded: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, frozenset[int]])
+    failed: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, frozenset[int]])
     delayed: Delayed = msgspec.field(default_factory=Delayed)
     generation: int = 0
     told: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -69,6 +82,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
     made: dict[Place, str] = msgspec.field(default_factory=dict[Place, str])
     """→ uid."""
     content: dict[Place, str] = msgspec.field(default_factory=dict[Place, str])
+    equipped: str = ""
     plugins: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()
     others: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -76,22 +90,25 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, resources: Mapping[str, str]) -> Self:
-        generation = resources.get(_GENERATION, "")
         return cls(
-            pods={task: as_indexes(value) for task, value in _under(_PODS, resources).items()},
+            pods=_indexes_under(_PODS, resources),
+            restarted=_indexes_under(_RESTARTED, resources),
+            succeeded=_indexes_under(_SUCCEEDED, resources),
+            failed=_indexes_under(_FAILED, resources),
             renewed={
                 task: as_numbers(value) for task, value in _under(_RENEWED, resources).items()
             },
             delayed={
                 _divided(key): as_numbers(value) for key, value in _under(_SINCE, resources).items()
             },
-            generation=int(generation) if generation.isdecimal() else 0,
+            generation=as_number(resources.get(_GENERATION, "")) or 0,
             told=_under(_TOLD, resources),
             command=resources.get(_COMMAND, ""),
-            kept=Keep.FINISHED if resources.get(_KEPT) == Keep.FINISHED else Keep.NOTHING,
+            kept=_KEEPS.get(resources.get(_KEPT, ""), Keep.NOTHING),
             ended_group=resources.get(_ENDED_GROUP, ""),
             made={_divided(key): value for key, value in _under(_MADE, resources).items()},
             content={_divided(key): value for key, value in _under(_CONTENT, resources).items()},
+            equipped=resources.get(_EQUIPPED, ""),
             plugins=frozenset(_under(_PLUGIN, resources)),
             claims=frozenset(_under(_CLAIM, resources)),
             others={
@@ -101,6 +118,11 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             },
         )
 
+    def ended(self, task: str) -> frozenset[int]:
+        """The indexes of the pods of a task that are known to have ended by themselves."""
+        none: frozenset[int] = frozenset()
+        return self.succeeded.get(task, none) | self.failed.get(task, none)
+
     def written(self) -> dict[str, str]:
         """As it goes into the status."""
         resources = {
@@ -109,7 +131,10 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             **{f"{_CLAIM}{name}": name for name in sorted(self.claims)},
             **{f"{_MADE}{kind}-{name}": uid for (kind, name), uid in sorted(self.made.items())},
             **{f"{_CONTENT}{kind}-{name}": it for (kind, name), it in sorted(self.content.items())},
-            **{f"{_PODS}{task}": as_text(known) for task, known in sorted(self.pods.items())},
+            **_as_texts(_PODS, self.pods),
+            **_as_texts(_RESTARTED, self.restarted),
+            **_as_texts(_SUCCEEDED, self.succeeded),
+            **_as_texts(_FAILED, self.failed),
             **{
                 f"{_RENEWED}{task}": numbers_as_text(retries)
                 for task, retries in sorted(self.renewed.items())
@@ -123,8 +148,17 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
             _COMMAND: self.command,
             _KEPT: self.kept if self.kept is not Keep.NOTHING else "",
             _ENDED_GROUP: self.ended_group,
+            _EQUIPPED: self.equipped,
         }
         return {key: value for key, value in resources.items() if value}
+
+
+def _indexes_under(prefix: str, resources: Mapping[str, str]) -> dict[str, frozenset[int]]:
+    return {task: as_indexes(value) for task, value in _under(prefix, resources).items()}
+
+
+def _as_texts(prefix: str, tasks: Mapping[str, frozenset[int]]) -> dict[str, str]:
+    return {f"{prefix}{task}": as_text(indexes) for task, indexes in sorted(tasks.items())}
 
 
 def _under(prefix: str, resources: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from stromboli.api.batch import Action, JobPhase
 from stromboli.lifecycle.phases import (
@@ -37,7 +38,8 @@ _TABLE_HEAD = """\
 ## Every phase, every action
 
 A full kill ends every pod, but those that are kept: Succeeded and Failed ones, so that people can
-read their logs. In the last retry every full kill keeps them. A targeted kill ends the pods of one
+read their logs; a job that is resumed keeps the Succeeded ones and runs the Failed ones again. In
+the last retry every full kill keeps both. A targeted kill ends the pods of one
 task, partition or pod, and what is missing is created again. Where the last column is empty, the
 phase stays, whatever happens.
 
@@ -106,8 +108,14 @@ def _pods(effect: Effect) -> str:
         case What.KILL_TARGET:
             return "targeted kill"
         case What.KILL:
-            kept = "nothing" if effect.keep is Keep.NOTHING else "finished ones"
-            return f"full kill, keeps {kept}"
+            return f"full kill, keeps {_KEPT[effect.keep]}"
+
+
+_KEPT: Final = {
+    Keep.NOTHING: "nothing",
+    Keep.SUCCEEDED: "succeeded ones",
+    Keep.FINISHED: "finished ones",
+}
 
 
 def _leads_to(phase: JobPhase, effect: Effect) -> str:

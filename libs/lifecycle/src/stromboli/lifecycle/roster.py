@@ -7,6 +7,8 @@ text, because that is all that the field of Volcano's status which we keep it in
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from stromboli.api.numerals import as_number
+
 __all__ = ["WHOLE", "as_indexes", "as_numbers", "as_text", "numbers_as_text"]
 
 WHOLE: Final = -1
@@ -32,8 +34,8 @@ def as_indexes(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            start, end = int(first), int(last or first)
+        start, end = as_number(first), as_number(last or first)
+        if start is not None and end is not None:
             found.update(range(start, min(end, start + _LONGEST_RUN) + 1))
     return frozenset(found)
 
@@ -57,9 +59,10 @@ def as_numbers(text: str) -> dict[int, int]:
     """The number of each index; a part that is not of that form is left out."""
     numbers: dict[int, int] = {}
     for part in text.split(";"):
-        number, colon, runs = part.partition(":")
-        if not (colon and number.isdecimal()):
+        first, colon, runs = part.partition(":")
+        number = as_number(first) if colon else None
+        if number is None:
             continue
         for index in as_indexes(runs) if runs else (WHOLE,):
-            numbers[index] = int(number)
+            numbers[index] = number
     return numbers

@@ -21,15 +21,22 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     group: Entry | None = None
     commands: tuple[Entry, ...] = ()
     queue_exists: bool = True
+    shut: str = ""
+    """The state of its queue, if that is not open: it starts no jobs."""
     queue_forwards: bool = False
     """The queue extends to other clusters, and the job goes there."""
     claims: frozenset[str] | None = None
-    """The volume claims in the job's namespace; None if nobody told of any."""
+    """The volume claims that the job can use; None if nobody told of any."""
+    taken_claims: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Name of a claim to be made for the job → why the one that is there is not the job's."""
     made: Mapping[tuple[str, str], str] = msgspec.field(default_factory=dict)
     """(kind, name) → uid of objects that outcomes said were made; empty: deleted again."""
-    vanished: frozenset[tuple[str, int, int]] = frozenset()
+    vanished: tuple[Member, ...] = ()
+    """Pods that were seen to go, as they were last, and not by our doing."""
     refusal: Refused | None = None
     """Why something that was asked for last time was refused."""
+    was_unanswered: bool = False
+    """Whether nobody knows what became of something that was asked for last time."""
     priority_of: PriorityOf = lambda _name: 0
     now: float
 

@@ -10,6 +10,7 @@ import msgspec
 
 from stromboli.api.batch import Action, Job, TaskSpec
 from stromboli.lifecycle.census import Member
+from stromboli.lifecycle.dependencies import may_start
 from stromboli.lifecycle.phases import Effect, Keep, What
 from stromboli.lifecycle.policies import Happening
 from stromboli.lifecycle.records import Records
@@ -57,60 +58,49 @@ def sort_pods(
 
 
 def _stays(job: Job, member: Member, effect: Effect, keep: Keep, replicas: int) -> bool:
-    spared = keep is Keep.FINISHED and member.is_finished
+    spared = _is_spared(member, keep)
     if effect.what is What.KILL:
         return spared
     is_current = member.version >= job.status.version
     return member.index < replicas and (is_current or spared)
 
 
-def target_of(job: Job, action: str, happening: Happening | None) -> Hits | None:
-    """The pods that a restart of a part is about; None if it does not say which."""
-    if happening is None or not happening.task:
-        return None
-    task, index = happening.task, happening.index
+def _is_spared(member: Member, keep: Keep) -> bool:
+    if keep is Keep.SUCCEEDED:
+        return member.phase == "Succeeded"
+    return keep is Keep.FINISHED and member.is_finished
+
+
+def target_of(job: Job, action: str, causes: Iterable[Happening]) -> Hits | None:
+    """The pods that a restart of a part is about; None if nothing says which."""
+    places = {(cause.task, cause.index) for cause in causes if cause.task}
     if action == Action.RESTART_TASK:
-        return lambda name, _: name == task
-    if index == WHOLE:
-        return None
+        tasks = {task for task, _ in places}
+        return (lambda name, _: name in tasks) if tasks else None
+    places = {place for place in places if place[1] != WHOLE}
     if action == Action.RESTART_POD:
-        return lambda name, other: (name, other) == (task, index)
-    size = _partition_size(job, task)
-    if size <= 0:
-        return None
-    return lambda name, other: name == task and other // size == index // size
+        return (lambda name, index: (name, index) in places) if places else None
+    sizes = {
+        task.name: task.partition_policy.partition_size
+        for task in job.spec.tasks
+        if task.partition_policy is not None and task.partition_policy.partition_size > 0
+    }
+    parts = {(task, index // sizes[task]) for task, index in places if task in sizes}
+    return (lambda name, i: (name, i // sizes.get(name, 1)) in parts) if parts else None
 
 
-def _partition_size(job: Job, task_name: str) -> int:
-    for task in job.spec.tasks:
-        if task.name == task_name and task.partition_policy is not None:
-            return task.partition_policy.partition_size
-    return 0
+def missing_pods(
+    job: Job, members: Iterable[Member], records: Records
+) -> Iterator[tuple[TaskSpec, int]]:
+    """The pods that should be there and are not.
 
-
-def missing_pods(job: Job, members: Iterable[Member]) -> Iterator[tuple[TaskSpec, int]]:
-    """The pods that should be there and are not; a name that is still taken is not missing."""
+    A name that is still taken is not missing, nor is a pod that ended and was cleared away.
+    """
     found = list(members)
     taken = {(member.task, member.index) for member in found}
     for task in job.spec.tasks:
-        if _may_start(job, task, found):
+        ended = records.ended(task.name)
+        if may_start(job, task, found, records):
             for index in range(task.replicas):
-                if (task.name, index) not in taken:
+                if index not in ended and (task.name, index) not in taken:
                     yield task, index
-
-
-def _may_start(job: Job, task: TaskSpec, members: Sequence[Member]) -> bool:
-    """Are the tasks ready that this one depends on?"""
-    if task.depends_on is None or not task.depends_on.name:
-        return True
-    names = task.depends_on.name
-    ready = [_is_ready(job, name, members) for name in names]
-    return any(ready) if task.depends_on.iteration == "any" and len(names) > 1 else all(ready)
-
-
-def _is_ready(job: Job, task_name: str, members: Sequence[Member]) -> bool:
-    for task in job.spec.tasks:
-        if task.name == task_name and task.min_available is not None:
-            ready = sum(m.task == task_name and m.is_ready for m in members)
-            return ready >= task.min_available
-    return True

@@ -16,8 +16,16 @@ from stromboli.api.timestamps import parse_time
 from stromboli.lifecycle.census import Member
 from stromboli.lifecycle.policies import Happening, answer_to
 from stromboli.lifecycle.records import Records
+from stromboli.lifecycle.roster import WHOLE
 
-__all__ = ["evicted", "happenings", "is_going_by_our_doing", "is_renewed"]
+__all__ = [
+    "evicted",
+    "happenings",
+    "is_going_by_our_doing",
+    "is_renewed",
+    "leaving",
+    "news_of",
+]
 
 _DEFAULT_MAX_RETRY: Final = 3
 """Of a task that does not say how often its containers may be started again."""
@@ -31,11 +39,16 @@ def happenings(
     records: Records,
     *,
     missing: Mapping[str, frozenset[int]],
+    vanished: Iterable[Member] = (),
     group: PodGroup | None,
 ) -> Iterator[Happening]:
-    """Completions first: work that is done must not be started again because of a failure."""
+    """Completions first: work that is done must not be started again because of a failure.
+
+    A pod that ended and was cleared away before anybody looked (it is in `vanished`) has ended.
+    """
     replicas = {task.name: task.replicas for task in job.spec.tasks}
     ours = [m for m in members if m.index < replicas.get(m.task, 0)]
+    ours += (m for m in news_of(vanished, records) if m.index < replicas.get(m.task, 0))
     current = [
         m
         for m in ours
@@ -45,7 +58,7 @@ def happenings(
     ]
     # A job that restarts can't be completed: it is when it is Pending again.
     if phase is not JobPhase.RESTARTING:
-        yield from _completed_tasks(job, ours, current)
+        yield from _completed_tasks(job, ours, current, records)
     for member in current:
         if member.phase == "Failed":
             yield Happening(
@@ -54,6 +67,7 @@ def happenings(
                 index=member.index,
                 exit_code=member.exit_code,
             )
+    yield from _remembered_failures(current, records)
     for task, indexes in sorted(missing.items()):
         for index in sorted(indexes):
             yield Happening(event=JobEvent.POD_EVICTED, task=task, index=index)
@@ -63,6 +77,36 @@ def happenings(
     if _is_updated(job, records):
         yield Happening(event=JobEvent.JOB_UPDATED)
     yield from _pending_pods(job, current)
+
+
+def news_of(vanished: Iterable[Member], records: Records) -> Iterator[Member]:
+    """Those that ended by themselves before they vanished, where nothing tells so yet."""
+    for member in vanished:
+        if member.ended_by_itself and member.index not in records.ended(member.task):
+            yield member
+
+
+def leaving(job: Job, action: str, members: Iterable[Member], records: Records) -> list[Happening]:
+    """Evictions that are under way, where a policy will answer them with this action at once.
+
+    What restarts a part now restarts these with it, so that they are not one more retry when
+    their grace is over.
+    """
+    answer = {task.name: answer_to(job, _eviction(task.name)) for task in job.spec.tasks}
+    return [
+        _eviction(member.task, member.index)
+        for member in members
+        if member.is_terminating
+        and member.version == job.status.version
+        and member.index in records.pods.get(member.task, ())
+        and member.index not in records.ended(member.task)
+        and (policy := answer.get(member.task)) is not None
+        and (policy.action, policy.timeout) == (action, None)
+    ]
+
+
+def _eviction(task: str, index: int = WHOLE) -> Happening:
+    return Happening(event=JobEvent.POD_EVICTED, task=task, index=index)
 
 
 def is_renewed(member: Member, records: Records) -> bool:
@@ -81,29 +125,32 @@ def evicted(
     job: Job,
     members: Iterable[Member],
     records: Records,
-    vanished: Iterable[tuple[str, int, int]],
+    vanished: Sequence[Member],
 ) -> dict[str, frozenset[int]]:
-    """Task → indexes of pods that are gone, and not by our doing.
+    """Task → indexes of pods that are gone, not by our doing, and not because they ended.
 
-    `vanished` are (task, index, version) of pods that were seen to go: of those that came and
-    went before the status could record them, nothing else tells. A pod that was evicted a
-    while ago still counts if a policy waits for its successor to run and it does not.
+    `vanished` are pods that were seen to go: of those that came and went before the status could
+    record them, nothing else tells. A pod that was evicted a while ago still counts if a policy
+    waits for its successor to run and it does not.
     """
     found = list(members)
     here = {(member.task, member.index) for member in found}
     replicas = {task.name: task.replicas for task in job.spec.tasks}
     seen_to_go = {
-        (task, index)
-        for task, index, version in vanished
-        if version == job.status.version and index not in records.renewed.get(task, ())
+        (m.task, m.index)
+        for m in vanished
+        if m.version == job.status.version and m.index not in records.renewed.get(m.task, ())
     }
+    cleared = {(m.task, m.index) for m in vanished if m.ended_by_itself}
     recorded = {(task, index) for task, indexes in records.pods.items() for index in indexes}
     gone = (recorded | seen_to_go) - here
     gone |= _waited_for(records) - {(m.task, m.index) for m in found if m.phase in _HAS_RUN}
     missing: dict[str, set[int]] = {}
     for task, index in gone:
         # A pod beyond the replicas is not missed: we deleted it, or would have.
-        if index < replicas.get(task, 0):
+        if index < replicas.get(task, 0) and not (
+            (task, index) in cleared or index in records.ended(task)
+        ):
             missing.setdefault(task, set()).add(index)
     return {task: frozenset(indexes) for task, indexes in missing.items()}
 
@@ -118,16 +165,29 @@ def _waited_for(records: Records) -> set[tuple[str, int]]:
 
 
 def _completed_tasks(
-    job: Job, ours: Sequence[Member], current: Sequence[Member]
+    job: Job, ours: Sequence[Member], current: Sequence[Member], records: Records
 ) -> Iterator[Happening]:
-    done: dict[str, int] = {}
+    done: dict[str, set[int]] = {}
     for member in ours:
         if member.phase == "Succeeded":
-            done[member.task] = done.get(member.task, 0) + 1
+            done.setdefault(member.task, set()).add(member.index)
     news = {member.task for member in current if member.phase == "Succeeded"}
     for task in job.spec.tasks:
-        if task.name in news and done[task.name] >= task.replicas > 0:
+        if task.name not in news:
+            continue
+        before = {i for i in records.succeeded.get(task.name, ()) if i < task.replicas}
+        if len(done[task.name] | before) >= task.replicas > 0:
             yield Happening(event=JobEvent.TASK_COMPLETED, task=task.name)
+
+
+def _remembered_failures(current: Sequence[Member], records: Records) -> Iterator[Happening]:
+    """Failures that a policy answers after a while, of pods that were cleared away meanwhile."""
+    here = {(member.task, member.index) for member in current}
+    for (event, task), since in sorted(records.delayed.items()):
+        if event == JobEvent.POD_FAILED:
+            for index in sorted(since.keys() & records.failed.get(task, frozenset())):
+                if (task, index) not in here:
+                    yield Happening(event=JobEvent.POD_FAILED, task=task, index=index)
 
 
 def _failed_tasks(job: Job, current: Sequence[Member]) -> Iterator[Happening]:

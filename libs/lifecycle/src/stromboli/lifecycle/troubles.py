@@ -15,11 +15,11 @@ from stromboli.contracts.outcomes import Reason, Refused
 from stromboli.lifecycle.claims import CLAIM, named_claims
 from stromboli.lifecycle.phases import total_replicas
 from stromboli.lifecycle.plugins import Demanding, plugins_of, unknown_plugins
-from stromboli.lifecycle.podgroups import queue_of
+from stromboli.lifecycle.podgroups import admits_pods, queue_of
 from stromboli.lifecycle.policies import unreadable_timeouts
 from stromboli.lifecycle.situations import Situation
 
-__all__ = ["MOST_PODS", "Trouble", "in_the_way", "refused"]
+__all__ = ["MOST_PODS", "Trouble", "in_the_way", "no_place", "refused"]
 
 MOST_PODS: Final = 100_000
 """More than a cluster has room for; the names alone would not fit into one ConfigMap."""
@@ -86,6 +86,20 @@ def _missing_claims(situation: Situation, job: Job) -> Trouble:
         message=f"pvc {missing[0]} is not found, the job will be in the Pending state until the "
         "PVC is created",
     )
+
+
+def no_place(situation: Situation) -> Trouble:
+    """Whether something of the job waits that a queue which is shut does not start."""
+    group = situation.group.object if situation.group is not None else None
+    if not situation.shut or (admits_pods(group) and not _has_waiting_pods(situation)):
+        return Trouble()
+    queue = queue_of(situation.job)
+    message = f"queue {queue} is {situation.shut} and starts no pods; the job goes on when it opens"
+    return Trouble(reason="QueueNotOpen", message=message)
+
+
+def _has_waiting_pods(situation: Situation) -> bool:
+    return any(one.phase == "Pending" and not one.pod.spec.node_name for one in situation.members)
 
 
 def refused(situation: Situation) -> Trouble:

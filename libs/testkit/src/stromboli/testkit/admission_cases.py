@@ -66,6 +66,8 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parts of the message."""
     rule: str = ""
     layer: str = "rule"
+    warned: tuple[str, ...] | None = None
+    """Parts of the warnings, one of each; not said means that nobody looks."""
     patched: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """By JSON pointer; null means that nothing is there."""
 
@@ -116,6 +118,8 @@ class Outcome(msgspec.Struct, frozen=True):
     stored: Manifest | None = None
     rule: str = ""
     """Only the pure rules can tell."""
+    warnings: tuple[str, ...] | None = None
+    """None if whoever submitted can't tell."""
 
 
 Submit: TypeAlias = Callable[[AdmissionCase], Awaitable[Outcome]]
@@ -182,7 +186,7 @@ async def submit_to_rules(case: AdmissionCase) -> Outcome:
         verdict = review(path.path, review_of(case, stored), surroundings, CONF)
         if verdict.patch:
             stored = jsonpatch.apply_patch(stored, verdict.patch)
-    return Outcome(verdict.allowed, verdict.message, stored, verdict.rule)
+    return Outcome(verdict.allowed, verdict.message, stored, verdict.rule, verdict.warnings)
 
 
 def check(case: AdmissionCase, outcome: Outcome) -> None:
@@ -193,5 +197,9 @@ def check(case: AdmissionCase, outcome: Outcome) -> None:
         assert part in outcome.message
     if outcome.rule and expected.rule:
         assert outcome.rule == expected.rule
+    if expected.warned is not None and outcome.warnings is not None:
+        assert len(outcome.warnings) == len(expected.warned), outcome.warnings
+        for part, warning in zip(expected.warned, outcome.warnings, strict=True):
+            assert part in warning
     for pointer, value in expected.patched.items():
         assert jsonpointer.resolve_pointer(outcome.stored, pointer, None) == value, pointer

@@ -140,6 +140,12 @@ def _status(job: Job) -> Iterator[str]:
             yield at_level(1, f"{label}\t{number}")
     yield at_level(1, "State:")
     yield at_level(2, f"Phase:\t{status.state.phase}")
+    # Not in Volcano's layout, and not there when there is nothing to tell.
+    if status.state.reason:
+        yield at_level(2, f"Reason:\t{status.state.reason}")
+    message = " ".join(status.state.message.split())
+    if message:
+        yield at_level(2, f"Message:\t{message}")
     resources = sorted(status.controlled_resources.items())
     if shown := [(key, value) for key, value in resources if not key.startswith(_NOTES)]:
         yield at_level(1, "Controlled Resources:")

@@ -12,6 +12,7 @@ import msgspec
 from stromboli.admitting.access import may_submit_job
 from stromboli.admitting.graphs import cycle_in, undefined_in
 from stromboli.admitting.jobs.cases import JobCase, TaskCase
+from stromboli.admitting.jobs.naming import HOST_NAME_RULE, SERVICE_NAME_RULE
 from stromboli.admitting.jobs.policies import policy_faults
 from stromboli.admitting.jobs.queueing import QUEUE_RULES
 from stromboli.admitting.jobs.topology import PARTITION_RULES, job_tiers
@@ -231,12 +232,14 @@ TASK_RULES: Final[tuple[Rule[TaskCase], ...]] = (
     task_name_twice,
     task_policies,
     task_pod_name,
+    HOST_NAME_RULE,
     task_template,
     task_topology_cpu,
     *PARTITION_RULES,
 )
 JOB_RULES: Final[tuple[Rule[JobCase], ...]] = (
     job_name,
+    SERVICE_NAME_RULE,
     job_tiers,
     job_min_available,
     job_policies,

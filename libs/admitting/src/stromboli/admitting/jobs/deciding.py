@@ -5,11 +5,12 @@ from stromboli.admitting.jobs.cases import JobCase, JobChange
 from stromboli.admitting.jobs.creating import job_faults, strung
 from stromboli.admitting.jobs.defaults import DEFAULTS, JobDraft
 from stromboli.admitting.jobs.updating import UPDATE_RULES
+from stromboli.admitting.jobs.warnings import warnings_about
 from stromboli.admitting.patching import Patch, applied
 from stromboli.admitting.paths import UPDATE
 from stromboli.admitting.questions import ALLOWED, Json, Review, Surroundings, Verdict
 from stromboli.admitting.reading import name_of, old_of, read
-from stromboli.admitting.rules import faults_of, verdict_of
+from stromboli.admitting.rules import faults_of, verdict_of, warned
 from stromboli.api.batch import Job
 from stromboli.api.kinds import VC_JOB
 from stromboli.api.wellknown import DEFAULT_QUEUE
@@ -34,7 +35,8 @@ def validate(review: Review, surroundings: Surroundings, conf: AdmissionConf) ->
     name = name_of(review, job)
     case = JobCase(job, name, review.namespace, review.user_info, surroundings, conf)
     faults, skipped = job_faults(case)
-    return verdict_of(faults, message=strung(faults), skipped=skipped)
+    verdict = verdict_of(faults, message=strung(faults), skipped=skipped)
+    return warned(verdict, warnings_about(case))
 
 
 def queues_named(review: Review) -> set[str]:

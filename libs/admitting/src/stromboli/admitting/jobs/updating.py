@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stromboli.admitting.jobs.cases import JobChange
+from stromboli.admitting.jobs.naming import UPDATED_HOST_NAME_RULE
 from stromboli.admitting.jobs.topology import BOTH_TIERS, has_both_tiers
 from stromboli.admitting.rules import Cel, Faults, Rule, rule
 from stromboli.api.batch import JobSpec, VolumeSpec
@@ -169,6 +170,7 @@ UPDATE_RULES: Final[tuple[Rule[JobChange], ...]] = (
     network_tiers,
     same_tasks,
     other_fields,
+    UPDATED_HOST_NAME_RULE,
 )
 
 

@@ -82,6 +82,10 @@ def _section(path: Path) -> str:
             lines.append(f"On {' and '.join(operations)}:\n")
         header = ("rule", "what must hold", "message", "from", "needs", "CEL")
         lines.append(_table(header, map(_row, rules)))
+    if path.warnings:
+        lines.append("Accepted on CREATE with a warning:\n")
+        header = ("rule", "what should hold", "message", "from", "needs", "CEL")
+        lines.append(_table(header, map(_row, path.warnings)))
     return "\n".join(lines)
 
 

@@ -10,16 +10,16 @@ from typing import Final, TypeAlias
 
 from stromboli.api import kinds
 from stromboli.api.batch import Job
-from stromboli.api.core import Pod
+from stromboli.api.core import PersistentVolumeClaim, Pod
 from stromboli.api.owners import is_controlled_by
-from stromboli.api.scheduling import PodGroup
+from stromboli.api.scheduling import PodGroup, Queue, QueueState
 from stromboli.contracts.intents import AnyIntent, DeleteObject
 from stromboli.contracts.partitions import job_key
 from stromboli.contracts.permissions import CONTROLLERS
 from stromboli.contracts.records import HistoryRecorded
 from stromboli.lifecycle.asking import Asker
 from stromboli.lifecycle.census import Member, member_of
-from stromboli.lifecycle.claims import claim_names
+from stromboli.lifecycle.claims import claim_names, claims_for
 from stromboli.lifecycle.controllers.plain import Plain
 from stromboli.lifecycle.controllers.protocol import NOTHING_MORE, Case, Verdict
 from stromboli.lifecycle.jobs import decide_job
@@ -39,7 +39,7 @@ _CLAIM: Final = kinds.PERSISTENT_VOLUME_CLAIM.token
 @dataclass(slots=True)
 class _Pods:
     deleting: set[str] = field(default_factory=set[str])
-    vanished: set[tuple[str, int, int]] = field(default_factory=set[tuple[str, int, int]])
+    vanished: list[Member] = field(default_factory=list[Member])
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     """Uid → the pod as it was read last: of thousands, few change from decision to decision."""
 
@@ -99,7 +99,7 @@ class JobController(Plain):
             return
         member = _member(entry)
         if entry.uid not in pods.deleting and member is not None:
-            pods.vanished.add((member.task, member.index, member.version))
+            pods.vanished.append(member)
         pods.deleting.discard(entry.uid)
 
     def decide(self, case: Case, world: World, asker: Asker) -> Verdict:
@@ -148,26 +148,40 @@ def _situation(case: Case, entry: Entry, pods: _Pods, world: World) -> Situation
         world.belongings(case.key, kinds.COMMAND.token),
         key=lambda c: (c.object.metadata.creation_timestamp or "", c.object.metadata.name),
     )
-    queue_exists, queue_forwards = _offers(world.find(kinds.QUEUE.token, "", queue_of(job)))
+    queue_exists, shut, queue_forwards = _offers(world.find(kinds.QUEUE.token, "", queue_of(job)))
+
+    def claim(name: str) -> PersistentVolumeClaim | None:
+        found = world.find(_CLAIM, job.metadata.namespace, name)
+        return None if found is None else found.object
+
+    claims, taken_claims = claims_for(job, claim)
     return Situation(
         job=job,
         members=_members(case, job, pods, world),
         group=next(groups, None),
         commands=tuple(commands),
         queue_exists=queue_exists,
+        shut=shut,
         queue_forwards=queue_forwards,
-        claims=_claims(job, world),
+        claims=claims,
+        taken_claims=taken_claims,
         made=case.made,
-        vanished=frozenset(pods.vanished),
+        vanished=tuple(pods.vanished),
         refusal=case.refusal,
+        was_unanswered=case.has_failed and case.refusal is None,
         priority_of=world.priority_of,
         now=case.now,
     )
 
 
-def _offers(queue: Entry | None) -> tuple[bool, bool]:
-    """All that a job wants to know of its queue: whether it is there, and whether it forwards."""
-    return queue is not None, queue is not None and bool(queue.object.spec.extend_clusters)
+def _offers(entry: Entry | None) -> tuple[bool, str, bool]:
+    """All that a job wants to know of its queue: is it there, is it shut, does it forward?"""
+    if entry is None:
+        return False, "", False
+    queue: Queue = entry.object
+    state = queue.status.state
+    shut = "" if state in ("", QueueState.OPEN) else state
+    return True, shut, bool(queue.spec.extend_clusters)
 
 
 def _tells(group: Entry | None) -> object:
@@ -179,16 +193,6 @@ def _tells(group: Entry | None) -> object:
         (one.type, one.status, one.last_transition_time) for one in found.status.conditions
     )
     return found.metadata.deletion_timestamp, found.spec, found.status.phase, tuple(conditions)
-
-
-def _claims(job: Job, world: World) -> frozenset[str]:
-    """Those of the job's claims that are there to stay."""
-    found = {name: world.find(_CLAIM, job.metadata.namespace, name) for name in claim_names(job)}
-    return frozenset(
-        name
-        for name, claim in found.items()
-        if claim is not None and claim.object.metadata.deletion_timestamp is None
-    )
 
 
 def _members(case: Case, job: Job, pods: _Pods, world: World) -> tuple[Member, ...]:

@@ -1,6 +1,6 @@
 """The JobFlow and JobTemplate controllers: facts gathered for `stromboli.lifecycle.flows`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from stromboli.lifecycle.controllers.protocol import NOTHING_MORE, Case, Verdict
 from stromboli.lifecycle.flow_probes import Answer
 from stromboli.lifecycle.flows import FlowSituation, decide_flow
 from stromboli.lifecycle.merging import merge_patch
+from stromboli.lifecycle.phases import FINISHED
 from stromboli.lifecycle.world import Change, World
 
 __all__ = ["JobFlowController", "JobTemplateController"]
@@ -37,9 +38,16 @@ class JobFlowController(Plain):
     def __init__(self) -> None:
         self._answers: dict[str, dict[str, Answer]] = {}
         """Key → the probe's id → what was heard, or that it was asked."""
+        self._ended: dict[str, dict[str, Job]] = {}
+        """Key → name → a job that ended and is gone, perhaps before its flow could note that."""
 
     def touched_by(self, change: Change, world: World) -> Iterator[str]:
         """A flow waits for its templates to exist."""
+        ended = change.ended.object if change.ended is not None else None
+        if isinstance(ended, Job) and ended.status.state.phase in FINISHED:
+            for key in change.keys:
+                if key.startswith(f"{_FLOW}/"):
+                    self._ended.setdefault(key, {})[ended.metadata.name] = ended
         if change.kind != _TEMPLATE or change.after is None:
             return
         namespace, template = change.place
@@ -62,15 +70,17 @@ class JobFlowController(Plain):
             pods = (pod.object for pod in world.belongings(key, _POD))
             return [pod for pod in pods if is_controlled_by(pod.metadata, job)]
 
-        jobs = (job.object for job in world.belongings(case.key, _JOB))
+        flow: JobFlow = entry.object
+        jobs = {
+            job.object.metadata.name: job.object
+            for job in world.belongings(case.key, _JOB)
+            if is_controlled_by(job.object.metadata, flow)
+        }
         situation = FlowSituation(
             key=case.key,
-            flow=entry.object,
-            jobs={
-                job.metadata.name: job
-                for job in jobs
-                if is_controlled_by(job.metadata, entry.object)
-            },
+            flow=flow,
+            jobs=jobs,
+            ended=self._gone(case.key, flow, jobs),
             template=template,
             pods_of=pods_of,
             answers=self._answers.get(case.key, {}),
@@ -81,6 +91,14 @@ class JobFlowController(Plain):
         for question in decision.questions:
             self._note(case.key, question.id, Answer(None, case.now))
         return Verdict(probes=decision.questions, look_again_at=decision.look_again_at)
+
+    def _gone(self, key: str, flow: JobFlow, jobs: Mapping[str, Job]) -> Mapping[str, Job]:
+        """Told once: the decision that hears of it writes into the status what it means."""
+        return {
+            name: job
+            for name, job in self._ended.pop(key, {}).items()
+            if name not in jobs and is_controlled_by(job.metadata, flow)
+        }
 
     def was_probed(self, answer: ProbeAnswered, *, now: float) -> None:
         self._note(answer.key, answer.probe_id, Answer(answer.succeeded, now))
@@ -93,6 +111,7 @@ class JobFlowController(Plain):
 
     def forget(self, key: str) -> None:
         self._answers.pop(key, None)
+        self._ended.pop(key, None)
 
 
 class JobTemplateController(Plain):

@@ -8,6 +8,7 @@ import msgspec
 
 from stromboli.api.batch import Job, TaskSpec
 from stromboli.api.fieldtypes import OpaqueObject
+from stromboli.api.numerals import as_number
 
 __all__ = [
     "Demanding",
@@ -148,8 +149,8 @@ def task_of(job: Job, name: str) -> TaskSpec | None:
 
 def port_of(text: str, default: str) -> int:
     """The port that an argument names, or the default where that is no port."""
-    usable = text.isdecimal() and 0 < int(text) <= _HIGHEST_PORT
-    return int(text if usable else default)
+    port = as_number(text)
+    return port if port is not None and 0 < port <= _HIGHEST_PORT else int(default)
 
 
 def _objects(holder: OpaqueObject, key: str) -> list[OpaqueObject]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from stromboli.api.batch import Job, TaskSpec
 from stromboli.api.fieldtypes import OpaqueObject
+from stromboli.api.numerals import as_number
 from stromboli.lifecycle.arguments import is_true, read_arguments
 from stromboli.lifecycle.plugins.drafts import (
     NeededObject,
@@ -39,8 +40,9 @@ class PytorchPlugin:
         self._master, self._worker = values["master"], values["worker"]
         self._port = port_of(values["port"], _DEFAULTS["port"])
         self._waits = is_true(values["wait-master-enabled"])
-        timeout = values["wait-master-timeout"]
-        self._timeout_s = int(timeout if timeout.isdecimal() else _DEFAULTS["wait-master-timeout"])
+        timeout = as_number(values["wait-master-timeout"])
+        default = int(_DEFAULTS["wait-master-timeout"])
+        self._timeout_s = default if timeout is None else timeout
         self._image = values["wait-master-image"]
 
     def dress(self, job: Job, pod: PodDraft) -> None:

@@ -17,6 +17,7 @@ from stromboli.lifecycle.plugins.drafts import (
     hosts_of,
     port_of,
 )
+from stromboli.lifecycle.pod_parts import volume_name
 
 __all__ = ["RECIPE", "SshPlugin"]
 
@@ -45,7 +46,7 @@ class SshPlugin:
         secret = _secret_name(job)
         pod.add_volume(
             {
-                "name": secret,
+                "name": volume_name(secret),
                 "secret": {
                     "secretName": secret,
                     "items": [{"key": file, "path": f".ssh/{file}"} for file in _FILES],
@@ -55,7 +56,9 @@ class SshPlugin:
             }
         )
         for container in pod.all_containers:
-            pod.mount(container, {"name": secret, "mountPath": self._path, "subPath": ".ssh"})
+            pod.mount(
+                container, {"name": volume_name(secret), "mountPath": self._path, "subPath": ".ssh"}
+            )
 
     def needs(self, job: Job) -> list[NeededObject | NeededSecret]:
         config = _PREAMBLE + "".join(

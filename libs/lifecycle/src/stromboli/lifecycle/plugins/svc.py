@@ -17,6 +17,7 @@ from stromboli.lifecycle.plugins.drafts import (
     PodDraft,
     addresses_of,
 )
+from stromboli.lifecycle.pod_parts import volume_name
 
 __all__ = ["SvcPlugin"]
 
@@ -41,6 +42,7 @@ class SvcPlugin:
         pod.spec["hostname"] = pod.spec.get("hostname") or pod.name
         pod.spec["subdomain"] = pod.spec.get("subdomain") or job.metadata.name
         config_map = _config_map_name(job)
+        volume = volume_name(config_map)
         for container in pod.all_containers:
             if self._inject_hosts:
                 for task in job.spec.tasks:
@@ -50,8 +52,8 @@ class SvcPlugin:
                             container,
                             {"name": variable, "valueFrom": {"configMapKeyRef": reference}},
                         )
-            pod.mount(container, {"name": config_map, "mountPath": _MOUNT_PATH})
-        pod.add_volume({"name": config_map, "configMap": {"name": config_map}})
+            pod.mount(container, {"name": volume, "mountPath": _MOUNT_PATH})
+        pod.add_volume({"name": volume, "configMap": {"name": config_map}})
 
     def needs(self, job: Job) -> list[NeededObject | NeededSecret]:
         selector = {JOB_NAME: job.metadata.name, JOB_NAMESPACE: job.metadata.namespace}
