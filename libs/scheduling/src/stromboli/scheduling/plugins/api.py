@@ -58,7 +58,6 @@ __all__ = [
     "JobReady",
     "JobStarving",
     "JobValid",
-    "KeepsShares",
     "LastFilter",
     "NodeState",
     "Opened",
@@ -71,6 +70,7 @@ __all__ = [
     "Preemptive",
     "Preference",
     "Protector",
+    "Protects",
     "QueueFilter",
     "QueueOrder",
     "QueuePreference",
@@ -404,10 +404,10 @@ class Evictable(Protocol):
 
 
 @runtime_checkable
-class KeepsShares(Protocol):
-    """Knows what queues are due; what it leaves them nobody takes, whatever other tiers say."""
+class Protects(Protocol):
+    """Names victims only to protect all others, and these nobody takes, whatever tiers say."""
 
-    keeps_shares: bool
+    protects: bool
 
 
 @runtime_checkable
