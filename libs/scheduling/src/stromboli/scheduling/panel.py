@@ -30,7 +30,6 @@ from stromboli.scheduling.plugins.api import (
     Enqueued,
     Evictable,
     Filter,
-    FirstTurn,
     JobOrder,
     JobPipelined,
     JobReady,
@@ -167,7 +166,6 @@ class Panel:
     domain_order: list[DomainOrder] = field(init=False)
     allocatable: list[Allocatable] = field(init=False)
     room_keepers: list[RoomKeeper] = field(init=False)
-    first_turn: list[FirstTurn] = field(init=False)
     is_even_handed: bool = field(init=False)
     """Whether jobs that are alike get the same answers from everybody."""
     orders_are_own: bool = field(init=False)
@@ -218,7 +216,6 @@ class Panel:
         self.domain_order = self._all(DomainOrder)
         self.allocatable = self._all(Allocatable)
         self.room_keepers = self._all(RoomKeeper)
-        self.first_turn = self._all(FirstTurn)
         self._task_orders = [
             (plugin, plugin.ordered_by if isinstance(plugin, ByField) else None)
             for plugin in self.task_order

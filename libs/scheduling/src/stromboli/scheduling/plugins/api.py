@@ -51,7 +51,6 @@ __all__ = [
     "Evictable",
     "FewDomains",
     "Filter",
-    "FirstTurn",
     "Gathering",
     "JobOrder",
     "JobPipelined",
@@ -318,13 +317,6 @@ class Enqueued(Protocol):
     """Is told of every job that was admitted, by whatever votes."""
 
     def enqueued(self, contender: Contender) -> None: ...
-
-
-@runtime_checkable
-class FirstTurn(Protocol):
-    """Has the job a claim to the first turn, before all queues? One that says so is enough."""
-
-    def comes_first(self, contender: Contender) -> bool: ...
 
 
 # Queues.
