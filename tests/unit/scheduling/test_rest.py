@@ -87,11 +87,16 @@ KEEPS_GANGS: Final = frozenset(TIERS) - {"chart", "ours"}
 """Where gang has its say on victims."""
 EVICTING: Final = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
 ORDERS: Final = [
-    ("enqueue", *order)
+    order
     for number in (1, 2)
     for evicting in combinations(EVICTING, number)
-    for order in permutations(("allocate", "backfill", *evicting))
+    for order in permutations(("enqueue", "allocate", "backfill", *evicting))
 ]
+GENTLY: Final = """
+configurations:
+- name: preempt
+  arguments: {enableTopologyAwarePreemption: true}
+"""
 
 jobs = st.fixed_dictionaries(
     {
@@ -166,8 +171,10 @@ def job_of(name: str, job: dict[str, Any]) -> list[KubeObject]:
 
 
 def told(tiers: str, actions: tuple[str, ...], story: dict[str, Any]) -> Story:
-    conf = read_conf(f"actions: {', '.join(actions)}\ntiers:{TIERS[tiers]}")
-    victims = ReturningVictims(conf, keeps_gangs=tiers in KEEPS_GANGS)
+    text = f"actions: {', '.join(actions)}\ntiers:{TIERS[tiers]}"
+    if tiers == "guide" and "preempt" in actions:
+        text += GENTLY
+    victims = ReturningVictims(read_conf(text), keeps_gangs=tiers in KEEPS_GANGS)
     victims.put(queues_of(story))
     victims.put([priority_class("high", 10)])
     victims.put(
