@@ -134,7 +134,10 @@ class _Preempting:
             mark = session.trial.checkpoint()
             if not self._preempt(contender, tasks[0], _lesser_of_its_job(tasks[0])):
                 return
-            if not session.trial.evictions(mark) or not session.panel.may_wait(contender):
+            small, contender.best_effort = contender.best_effort, []
+            is_complete = session.panel.may_wait(contender)
+            contender.best_effort = small
+            if not session.trial.evictions(mark) or not is_complete:
                 # Free room is for the gang as a whole, which could not use it; and one that is not
                 # complete in the end has nothing of it that other pods of it stand there.
                 session.trial.rollback(mark)
