@@ -267,12 +267,12 @@ def test_of_equal_pods_of_one_job_one_that_matters_more_does_not_speak_for_the_o
     conf = read_conf("""
 actions: enqueue, allocate, preempt
 tiers:
-- plugins: [{name: priority}, {name: gang, enablePreemptable: false}]
+- plugins: [{name: priority}, {name: gang, enablePreemptable: false, enableJobStarving: false}]
 - plugins: [{name: predicates}, {name: nodeorder}]
 """)
     monkeypatch.setattr(willing, "_PATIENCE", 0)
     objects: list[KubeObject] = [queue(), node("n0", cpu="1"), node("n1", cpu="1")]
-    objects.append(pod_group("job", min_member=3, phase="Running"))
+    objects.append(pod_group("job", min_member=2, phase="Running"))
     objects += [
         pod(f"job-main-{at}", group="job", priority=of, on=f"n{at}", phase="Running")
         for at, of in enumerate((9, 1))

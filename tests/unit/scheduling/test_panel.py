@@ -73,6 +73,62 @@ def test_victims_are_those_whom_one_tier_agrees_on(
 
 
 @dataclass
+class Keeps(Names):
+    """Protects all others, in whatever tier somebody else gives them up."""
+
+    protects = True
+
+
+@dataclass
+class LooksAtVictims(Names):
+    """Says nothing about who comes."""
+
+    judges_victims = True
+
+
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [
+        ([[Keeps([])], [Names([A])]], []),
+        ([[Names([A, B])], [Keeps([B, C])]], [B]),
+        # Where it leaves nobody to one tier, it may leave somebody to the next.
+        ([[Names([A])], [Keeps([B]), Names([B])]], [B]),
+        ([[Keeps(None)], [Names([A])]], [A]),
+    ],
+)
+def test_whom_a_plugin_protects_no_tier_gives_up(tiers: list[list[Names]], expected: list[Task]):
+    panel = Panel([[Seat(plugin) for plugin in tier] for tier in tiers])
+
+    assert panel.preemptable(CLAIM, [A, B, C]) == expected
+
+
+def test_a_plugin_whose_vote_is_off_protects_nobody():
+    keeps = Seat(Keeps([]), frozenset({"enablePreemptable"}))
+
+    assert Panel([[keeps], [Seat(Names([A]))]]).preemptable(CLAIM, [A]) == [A]
+
+
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [
+        ([[LooksAtVictims([A])]], []),
+        ([[LooksAtVictims([A]), Names(None)]], []),
+        ([[LooksAtVictims([A, B]), Names([B, C])]], [B]),
+        # The next tier may have a reason.
+        ([[LooksAtVictims([A])], [Names([C])]], [C]),
+        # Who protects from another tier has compared them too.
+        ([[LooksAtVictims([A, B])], [Keeps([B])]], [B]),
+    ],
+)
+def test_nobody_goes_whom_nobody_has_compared_with_the_claimant(
+    tiers: list[list[Names]], expected: list[Task]
+):
+    panel = Panel([[Seat(plugin) for plugin in tier] for tier in tiers])
+
+    assert panel.preemptable(CLAIM, [A, B, C]) == expected
+
+
+@dataclass
 class Votes:
     vote: Vote | Refusal
     name: str = "votes"

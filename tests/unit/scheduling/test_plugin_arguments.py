@@ -1,7 +1,7 @@
 """Every argument of every plugin: Volcano's name and default, and an error for a wrong type."""
 
 import types
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 import pytest
@@ -124,6 +124,8 @@ def test_arguments_have_volcanos_names_and_defaults(module: types.ModuleType):
 
 
 def wrong_values(type_: Any) -> list[Any]:
+    if get_origin(type_) is Annotated:
+        return [*wrong_values(type_.__origin__), -1]
     if type_ is int:
         return ["many", 1.5, [1], {}, None]
     if type_ is float:
@@ -171,6 +173,14 @@ def test_an_argument_that_does_not_exist_is_an_error_that_names_those_that_do(pl
         ("predicates", {"predicate.NodePortEnable": False}, "predicate.NodePortsEnable"),
         ("sla", {"sla-waiting-time": "soon"}, "a duration such as"),
         ("tdm", {"tdm.evict.period": "often"}, "a duration such as"),
+        ("tdm", {"tdm.evict.period": "0s"}, "a duration such as"),
+        ("eviction-budget", {"window": "0s"}, "a duration such as"),
+        ("eviction-budget", {"window": "-1m"}, "a duration such as"),
+        ("min-run-time", {"min-run-time": "-5m"}, "one such as 10m"),
+        ("usage", {"thresholds": {"cpu": 500}}, "<= 100"),
+        ("usage", {"thresholds": {"mem": -4}}, ">= 0"),
+        ("nodeorder", {"leastrequested.weight": -1}, "a whole number from 0 to 1000000"),
+        ("nodeorder", {"mostrequested.weight": 10**20}, "a whole number from 0 to 1000000"),
         ("tdm", {"tdm.revocable-zone.a": "noon"}, "hours such as"),
         ("extender", {"extender.httpTimeout": "fast"}, "duration"),
         ("resource-strategy-fit", {"resources": {"cpu": {"type": "Most"}}}, "Most"),

@@ -16,7 +16,11 @@ from stromboli.testkit.scheduling_scenario import Scenario, files_of, read_scena
 from stromboli.vcctl.outcome_tables import print_tables
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "scheduling"
-CHOSEN = ("A2", "P3", "C2", "H3")
+CHOSEN = (
+    *("A2", "P3", "C2", "H3"),
+    *("a-gang-is-kept-in-every-tier", "equal-pods-of-a-job-do-not-take-each-others-place"),
+    *("critical-pods-are-kept-in-every-tier", "equal-jobs-do-not-take-each-others-extras"),
+)
 SCENARIOS = [one for one in read_scenarios(FOLDER) if one["id"] in CHOSEN]
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {capacity: {cpu: 4}}\n"
 

@@ -6,12 +6,10 @@ is told at once, with its line. Whether the named actions and plugins exist, and
 arguments, is tried by building them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from stromboli.api.durations import parse_duration
 from stromboli.api.errors import DurationError
@@ -23,11 +21,18 @@ from stromboli.scheduling.conf import (
     PluginConf,
     SchedulingConf,
 )
+from stromboli.scheduling.conf_lines import Lined, Place, Problems, document_of
 from stromboli.scheduling.conf_text import conf_text
-from stromboli.scheduling.errors import EXPECTED, BadConfiguration, BadFile
+from stromboli.scheduling.errors import BadConfiguration, BadFile
 from stromboli.scheduling.plugins.registry import build
 
-__all__ = ["DEFAULT_CONF_FILE", "read_conf", "read_conf_with"]
+__all__ = [
+    "DEFAULT_CONF_FILE",
+    "place_of_arguments",
+    "place_of_configuration",
+    "read_conf",
+    "read_conf_with",
+]
 
 _KEYS: Final = ("actions", "tiers", "configurations", "metrics")
 _PLUGIN_KEYS: Final = ("name", "arguments", *FLAG_NAMES)
@@ -54,52 +59,6 @@ tiers:
 """What Volcano's chart installs."""
 
 
-class _Mapping(dict[Any, Any]):
-    """One that knows in which line it begins, and each of its keys."""
-
-    line = 0
-    lines: Mapping[str, int] = {}
-
-
-class _Loader(yaml.SafeLoader):
-    """Keeps the lines."""
-
-
-def _mapping(loader: Any, node: Any) -> Iterator[_Mapping]:
-    found = _Mapping()
-    yield found
-    found.line = node.start_mark.line + 1
-    found.lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
-    found.update(loader.construct_mapping(node))
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
-
-
-@dataclass(slots=True)
-class _Problems:
-    """All that is wrong, told from the first line to the last."""
-
-    file: str = ""
-    """Where the lines are counted, if not in what was given."""
-    found: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-
-    def add(self, line: int, *problems: str) -> None:
-        self.found += [(line, problem) for problem in problems]
-
-    def told(self) -> list[str]:
-        """All names that would do are listed once: they are many."""
-        listed: dict[str, None] = {}
-        told: list[str] = []
-        for line, problem in sorted(self.found, key=lambda one: one[0]):
-            said, _, names = problem.partition(EXPECTED)
-            where = f"line {line}{f' of {self.file}' if self.file else ''}: " if line else ""
-            told.append(where + (said if names in listed else problem))
-            if names:
-                listed[names] = None
-        return told
-
-
 def read_conf(text: str) -> SchedulingConf:
     """Raises BadFile."""
     return read_conf_with(SchedulingConf(), text)
@@ -113,15 +72,16 @@ def read_conf_with(others: SchedulingConf, text: str) -> SchedulingConf:
     if len(text) > _MOST_CHARACTERS:
         raise BadFile([f"it has {len(text)} characters, expected at most {_MOST_CHARACTERS}"])
     text, key = conf_text(text)
-    problems = _Problems(key)
-    document = _document(text, problems)
+    problems = Problems(key)
+    document = document_of(text, problems)
     _unknown_keys(document, _KEYS, "the key", problems)
     actions = _actions(document, problems)
     tiers = _tiers(document, problems)
-    arguments = _configurations(document, actions, problems)
-    for name in actions:
+    arguments = _configurations(document, problems)
+    for name in dict.fromkeys((*actions, *arguments)):
         made_of = arguments.get(name, {})
-        _try(lambda n=name, a=made_of: action(n, a), document.lines["actions"], problems)
+        at = place_of_configuration(document, name)
+        _try(lambda n=name, a=made_of: action(n, a), at, problems)
     metrics = _metrics(document, problems)
     if problems.found:
         raise BadFile(problems.told())
@@ -134,7 +94,7 @@ def read_conf_with(others: SchedulingConf, text: str) -> SchedulingConf:
     )
 
 
-def _metrics(document: _Mapping, problems: _Problems) -> MetricsConf | None:
+def _metrics(document: Lined, problems: Problems) -> MetricsConf | None:
     given = document.get("metrics")
     if given is None:
         return None
@@ -151,22 +111,7 @@ def _metrics(document: _Mapping, problems: _Problems) -> MetricsConf | None:
     return metrics
 
 
-def _document(text: str, problems: _Problems) -> _Mapping:
-    try:
-        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as fault:
-        mark = fault.problem_mark or fault.context_mark
-        said = ", ".join(part for part in (fault.context, fault.problem) if part)
-        problems.add(mark.line + 1 if mark else 0, f"it is not YAML: {said}")
-        raise BadFile(problems.told()) from fault
-    except (yaml.YAMLError, ValueError, RecursionError) as fault:
-        raise BadFile([f"it is not YAML: {fault}"]) from fault
-    if not isinstance(document, _Mapping):
-        raise BadFile(["expected a mapping with the keys actions and tiers"])
-    return document
-
-
-def _actions(document: _Mapping, problems: _Problems) -> list[str]:
+def _actions(document: Lined, problems: Problems) -> list[str]:
     given = document.get("actions")
     if not isinstance(given, str) or not given.strip():
         problems.add(
@@ -177,9 +122,9 @@ def _actions(document: _Mapping, problems: _Problems) -> list[str]:
     return [name.strip() for name in given.split(",") if name.strip()]
 
 
-def _tiers(document: _Mapping, problems: _Problems) -> tuple[tuple[PluginConf, ...], ...]:
+def _tiers(document: Lined, problems: Problems) -> tuple[tuple[PluginConf, ...], ...]:
     given, line = document.get("tiers"), document.lines.get("tiers", 0)
-    if not isinstance(given, list):
+    if not isinstance(given, list) or not given:
         problems.add(line, "tiers: expected a list of tiers, each with a list of plugins")
         return ()
     tiers: list[tuple[PluginConf, ...]] = []
@@ -212,11 +157,11 @@ def _twice(plugin: str, before: str, now: str) -> str:
 
 
 def _line(given: object, otherwise: int) -> int:
-    return given.line if isinstance(given, _Mapping) else otherwise
+    return given.line if isinstance(given, Lined) else otherwise
 
 
-def _plugin(given: object, where: str, line: int, problems: _Problems) -> PluginConf | None:
-    if not isinstance(given, _Mapping) or not isinstance(given.get("name"), str):
+def _plugin(given: object, where: str, line: int, problems: Problems) -> PluginConf | None:
+    if not isinstance(given, Lined) or not isinstance(given.get("name"), str):
         problems.add(line, f"{where}: expected a plugin with a name, found {given!r}")
         return None
     name: str = given["name"]
@@ -230,13 +175,11 @@ def _plugin(given: object, where: str, line: int, problems: _Problems) -> Plugin
             said = f"plugin {name}: {flag} is {value!r}, expected true or false"
             problems.add(given.lines[flag], said)
     plugin = PluginConf(name, _arguments(given, f"plugin {name}", problems), flags)
-    _try(lambda: build(plugin), line, problems)
+    _try(lambda: build(plugin), place_of_arguments(given, line), problems)
     return plugin
 
 
-def _configurations(
-    document: _Mapping, actions: list[str], problems: _Problems
-) -> dict[str, Mapping[str, Any]]:
+def _configurations(document: Lined, problems: Problems) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     given, line = document.get("configurations"), document.lines.get("configurations", 0)
     if given is None:
@@ -246,18 +189,16 @@ def _configurations(
         return found
     for one in given:
         at = _line(one, line)
-        if not isinstance(one, _Mapping) or not isinstance(one.get("name"), str):
+        if not isinstance(one, Lined) or not isinstance(one.get("name"), str):
             problems.add(at, f"configurations: expected the name of an action, found {one!r}")
             continue
         name: str = one["name"]
         _unknown_keys(one, _CONFIGURATION_KEYS, f"the key of configuration {name}", problems)
         found[name] = _arguments(one, f"configuration {name}", problems)
-        if name not in actions:
-            _try(lambda name=name: action(name, found[name]), at, problems)
     return found
 
 
-def _arguments(given: _Mapping, where: str, problems: _Problems) -> dict[str, Any]:
+def _arguments(given: Lined, where: str, problems: Problems) -> dict[str, Any]:
     arguments: object = given.get("arguments") or {}
     if not isinstance(arguments, dict):
         said = f"{where}: arguments are {arguments!r}, expected a mapping"
@@ -266,21 +207,37 @@ def _arguments(given: _Mapping, where: str, problems: _Problems) -> dict[str, An
     return {str(key): value for key, value in arguments.items()}
 
 
-def _unknown_keys(given: _Mapping, known: tuple[str, ...], what: str, problems: _Problems) -> None:
+def _unknown_keys(given: Lined, known: tuple[str, ...], what: str, problems: Problems) -> None:
     for key in given:
         if key not in known:
             line = given.lines.get(str(key), given.line)
             problems.add(line, str(BadConfiguration(what, str(key), known)))
 
 
-def _try(made: Callable[[], object], line: int, problems: _Problems) -> None:
+def _try(made: Callable[[], object], at: Place, problems: Problems) -> None:
     try:
         made()
     except BadConfiguration as bad:
-        problems.add(line, *bad.problems)
+        for problem in bad.problems:
+            problems.add(at.of(problem), problem)
 
 
-def _no_conflict(tier: list[PluginConf], line: int, problems: _Problems) -> None:
+def place_of_arguments(given: Lined, line: int) -> Place:
+    """Of a plugin, or of the configuration of an action."""
+    arguments: object = given.get("arguments")
+    return Place(line, arguments.lines if isinstance(arguments, Lined) else {})
+
+
+def place_of_configuration(document: Lined, name: str) -> Place:
+    """Of an action: where it is configured, else where it is named."""
+    given: object = document.get("configurations")
+    for one in given if isinstance(given, list) else ():
+        if isinstance(one, Lined) and one.get("name") == name:
+            return place_of_arguments(one, one.line)
+    return Place(document.lines.get("actions", 0), {})
+
+
+def _no_conflict(tier: list[PluginConf], line: int, problems: Problems) -> None:
     drf = any(p.name == "drf" and p.is_on(HIERARCHY_FLAG) for p in tier)
     if drf and any(plugin.name == "proportion" for plugin in tier):
         problems.add(line, "proportion and drf with hierarchy enabled conflicts")

@@ -27,6 +27,7 @@ from stromboli.contracts.stimuli import (
     WakeAt,
     WokeUp,
 )
+from stromboli.scheduling.actions.making_room import hold_on
 from stromboli.scheduling.actions.registry import action
 from stromboli.scheduling.alike import Alike
 from stromboli.scheduling.answers import Answers
@@ -257,6 +258,7 @@ class SchedulerCore:
         for name, act in zip(self._conf.actions, self._actions, strict=True):
             with self.tally.span(ACTION, name):
                 act(session, decisions)
+        hold_on(session, decisions)
         self.pipelined = session.pipelined()
         session.close()
         said: list[Instruction] = []
@@ -386,7 +388,7 @@ class SchedulerCore:
             nominated=cluster.nominated,
             leaving=cluster.ledger.leaving(),
             spared=self._answers.spared(now),
-            first=self._half_bound.jobs,
+            first=set(self._half_bound.jobs),
             deferred=deferred,
             tally=self.tally,
         )

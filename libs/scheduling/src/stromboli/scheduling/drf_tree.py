@@ -214,13 +214,20 @@ class ShareTree:
 
     def order(self, queue: str) -> "SortKey":
         """Step by step from the root: who still wants more first, then who has less by weight."""
+        return tuple((step.saturated, step.share / step.weight) for step in self._steps(queue))
+
+    def shares(self, queue: str) -> tuple[float, ...]:
+        """Step by step from the root: how much it has by weight, whether it wants more or not."""
+        return tuple(step.share / step.weight for step in self._steps(queue))
+
+    def _steps(self, queue: str) -> list[_Branch]:
         self._branch(queue)
         self._refresh()
-        here, key = self._root, list[tuple[bool, float]]()
+        here, steps = self._root, list[_Branch]()
         for name, _ in self._paths.get(queue) or ((queue, _NO_WEIGHT),):
             here = here.branches[name]
-            key.append((here.saturated, here.share / here.weight))
-        return tuple(key)
+            steps.append(here)
+        return steps
 
     def _refresh(self) -> None:
         short_of = frozenset(

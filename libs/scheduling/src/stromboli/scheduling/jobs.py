@@ -357,6 +357,13 @@ class Contender:
         self.settled += self.seated
         self.waiting = left
 
+    def wait_again(self, tasks: Sequence[Task]) -> None:
+        """Those that had a place wait for one, before its others."""
+        self.settled += self.seated
+        small = [task for task in tasks if task.kind.is_best_effort]
+        self.waiting = [*(t for t in tasks if not t.kind.is_best_effort), *self.waiting]
+        self.best_effort = [*small, *self.best_effort]
+
     def keep_room(self, kind: TaskClass, count: int) -> None:
         """Its queue keeps room for so many more pods of this class, or less."""
         self.kept[kind] = self.kept.get(kind, 0) + count

@@ -2,15 +2,16 @@
 
 The rules are Volcano's: orders by the first difference, readiness by all, permission and victims
 tier by tier. Two accidents are not kept: when the plugins of a tier agree on no victim, that is an
-empty answer and the next tier is asked; the list is not begun anew within the tier. And who keeps
-the shares of queues is heard in whatever tier it is, before something is taken from a queue.
+empty answer and the next tier is asked; the list is not begun anew within the tier. And plugins
+that protect somebody (`Protects`: gangs, critical pods, shares of queues) are heard in whatever
+tier they are: what they do not give up, no other tier does.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import lt
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import (
@@ -29,13 +30,11 @@ from stromboli.scheduling.plugins.api import (
     Enqueued,
     Evictable,
     Filter,
-    FirstTurn,
     JobOrder,
     JobPipelined,
     JobReady,
     JobStarving,
     JobValid,
-    KeepsShares,
     LastFilter,
     Opened,
     Overused,
@@ -47,6 +46,7 @@ from stromboli.scheduling.plugins.api import (
     Preference,
     PreFilter,
     Protector,
+    Protects,
     QueueFilter,
     QueueOrder,
     QueuePreference,
@@ -68,6 +68,7 @@ from stromboli.scheduling.plugins.promises import (
     EvenHanded,
     Foreseeing,
     Impartial,
+    JudgesVictims,
     OwnOrder,
 )
 from stromboli.scheduling.pods import BY_ORDER, Task
@@ -117,10 +118,10 @@ Ask: TypeAlias = Callable[[Claim, Sequence[Task]], Sequence[Task] | None]
 
 
 class Judges(NamedTuple):
-    """Who names victims: of one tier all must, of the tiers any; and some must always."""
+    """Who names victims: of one tier all must, of the tiers any."""
 
     tiers: list[list[tuple[object, Ask]]]
-    always: list[tuple[object, Ask]]
+    """With each tier those of the others that protect somebody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,6 @@ class Panel:
     domain_order: list[DomainOrder] = field(init=False)
     allocatable: list[Allocatable] = field(init=False)
     room_keepers: list[RoomKeeper] = field(init=False)
-    first_turn: list[FirstTurn] = field(init=False)
     is_even_handed: bool = field(init=False)
     """Whether jobs that are alike get the same answers from everybody."""
     orders_are_own: bool = field(init=False)
@@ -184,12 +184,9 @@ class Panel:
     _enqueueable: list[list[Enqueueable]] = field(init=False)
     _pipelined: list[list[JobPipelined]] = field(init=False)
     _starving: list[list[JobStarving]] = field(init=False)
-    _preemptable: list[list[Preemptable]] = field(init=False)
-    _reclaimable: list[list[Reclaimable]] = field(init=False)
-    _evictable: list[list[Evictable]] = field(init=False)
-    _keepers: list[Reclaimable] = field(init=False)
-    _gang_keepers: list[Evictable] = field(init=False)
-    """Those who keep shares, but not in the first tier, where they are heard anyway."""
+    _preemptable: list["_Tier[Preemptable]"] = field(init=False)
+    _reclaimable: list["_Tier[Reclaimable]"] = field(init=False)
+    _evictable: list["_Tier[Evictable]"] = field(init=False)
     _victims: list[list[VictimTasks]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -219,7 +216,6 @@ class Panel:
         self.domain_order = self._all(DomainOrder)
         self.allocatable = self._all(Allocatable)
         self.room_keepers = self._all(RoomKeeper)
-        self.first_turn = self._all(FirstTurn)
         self._task_orders = [
             (plugin, plugin.ordered_by if isinstance(plugin, ByField) else None)
             for plugin in self.task_order
@@ -235,11 +231,9 @@ class Panel:
         self._enqueueable = self._by_tier(Enqueueable)
         self._pipelined = self._by_tier(JobPipelined)
         self._starving = self._by_tier(JobStarving)
-        self._preemptable = self._by_tier(Preemptable)
-        self._reclaimable = self._by_tier(Reclaimable)
-        self._evictable = self._by_tier(Evictable)
-        self._keepers = _keepers_in(self._reclaimable[1:])
-        self._gang_keepers = _keepers_in(self._evictable[1:])
+        self._preemptable = _with_protectors(self._by_tier(Preemptable))
+        self._reclaimable = _with_protectors(self._by_tier(Reclaimable))
+        self._evictable = _with_protectors(self._by_tier(Evictable))
         self._victims = self._by_tier(VictimTasks)
         self.takes_convoys = (
             self.is_even_handed
@@ -362,6 +356,11 @@ class Panel:
         """Whether a job that its queue refused could be luckier now."""
         return all(plugin.has_room(queue, need, admitted=admitted) for plugin in self._queue_room)
 
+    @property
+    def knows_due(self) -> bool:
+        """Whether anybody can say what a queue may take from others."""
+        return bool(self._preemptive)
+
     def preemptive(self, queue: QueueInfo, claim: Claim) -> bool:
         return all(plugin.preemptive(queue, claim) for plugin in self._preemptive)
 
@@ -370,7 +369,8 @@ class Panel:
     @property
     def judges_alike(self) -> bool:
         """Whether claims that are alike have the same victims."""
-        tiers = (*self._preemptable, *self._reclaimable, self.allocatable)
+        asked = (tier.own for tier in (*self._preemptable, *self._reclaimable))
+        tiers = (*asked, self.allocatable)
         return all(isinstance(plugin, Impartial) for tier in tiers for plugin in tier)
 
     def may_go(self, task: Task) -> bool:
@@ -378,31 +378,25 @@ class Panel:
         return all(plugin.may_go(task) for plugin in self._protectors)
 
     def preempt_judges(self) -> Judges:
-        return Judges([[(p, p.preemptable) for p in tier] for tier in self._preemptable], [])
+        return Judges([[(p, p.preemptable) for p in tier.all] for tier in self._preemptable])
 
     def reclaim_judges(self) -> Judges:
-        tiers: list[list[tuple[object, Ask]]] = [
-            [(p, p.reclaimable) for p in tier] for tier in self._reclaimable
-        ]
-        return Judges(tiers, [(p, p.reclaimable) for p in self._keepers])
+        return Judges([[(p, p.reclaimable) for p in tier.all] for tier in self._reclaimable])
 
     def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> list[Task]:
-        asked = ([p.preemptable for p in tier] for tier in self._preemptable)
-        return _agreed(asked, candidates, claim)
+        return _agreed(self._preemptable, lambda p, tasks: p.preemptable(claim, tasks), candidates)
 
     def reclaimable(self, claim: Claim, candidates: Sequence[Task]) -> list[Task]:
-        asked = ([p.reclaimable for p in tier] for tier in self._reclaimable)
-        found = _agreed(asked, candidates, claim)
-        keepers = [p.reclaimable for p in self._keepers]
-        return _left_by(keepers, found, claim) if found else found
+        return _agreed(self._reclaimable, lambda p, tasks: p.reclaimable(claim, tasks), candidates)
 
     def evictable(
         self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
     ) -> list[Task]:
-        asked = ([p.evictable for p in tier] for tier in self._evictable)
-        found = _agreed(asked, candidates, claim, reclaiming=reclaiming)
-        keepers = [p.evictable for p in self._gang_keepers]
-        return _left_by(keepers, found, claim, reclaiming=reclaiming) if found else found
+        return _agreed(
+            self._evictable,
+            lambda p, tasks: p.evictable(claim, tasks, reclaiming=reclaiming),
+            candidates,
+        )
 
     @property
     def names_victims(self) -> bool:
@@ -416,42 +410,75 @@ class Panel:
         return []
 
 
-def _keepers_in(tiers: Sequence[Sequence[T]]) -> list[T]:
-    return [plugin for tier in tiers for plugin in tier if isinstance(plugin, KeepsShares)]
+@dataclass(frozen=True, slots=True)
+class _Tier(Generic[T]):
+    """Who is asked for victims together."""
+
+    own: list[T]
+    protectors: list[T]
+    """Of other tiers; they are asked about those whom this tier gives up."""
+
+    @property
+    def all(self) -> list[T]:
+        return [*self.own, *self.protectors]
 
 
-def _left_by(
-    keepers: Sequence[Callable[..., Sequence[Task] | None]],
-    victims: list[Task],
-    claim: Claim,
-    **how: Any,
-) -> list[Task]:
-    """Those of the victims whom nobody keeps, in the order given."""
-    for ask in keepers:
-        answer = ask(claim, victims, **how)
-        if answer is not None:
-            named = {task.uid for task in answer}
-            victims = [task for task in victims if task.uid in named]
-    return victims
+def _with_protectors(tiers: Sequence[list[T]]) -> list[_Tier[T]]:
+    return [
+        _Tier(
+            tier,
+            [
+                plugin
+                for other in tiers
+                for plugin in other
+                if other is not tier and isinstance(plugin, Protects)
+            ],
+        )
+        for tier in tiers
+    ]
 
 
 def _agreed(
-    tiers: Iterator[list[Callable[..., Sequence[Task] | None]]],
+    tiers: Sequence[_Tier[T]],
+    ask: Callable[[T, Sequence[Task]], Sequence[Task] | None],
     candidates: Sequence[Task],
-    claim: Claim,
-    **how: Any,
 ) -> list[Task]:
     """Whom all plugins of the first tier with an answer give up, in the order given."""
     for tier in tiers:
-        left: list[Task] | None = None
-        for ask in tier:
-            answer = ask(claim, candidates, **how)
-            if answer is None:
-                continue
-            named = {task.uid for task in answer}
-            left = [task for task in (candidates if left is None else left) if task.uid in named]
-            if not left:
-                break
+        left = _given_up(tier, ask, candidates)
         if left:
             return left
     return []
+
+
+def _given_up(
+    tier: _Tier[T],
+    ask: Callable[[T, Sequence[Task]], Sequence[Task] | None],
+    candidates: Sequence[Task],
+) -> list[Task]:
+    """Those of a tier judge all candidates; who protects from another tier judges the rest.
+
+    So of a gang that can spare one pod, that is one whom the tier gives up. Somebody has to have
+    compared them with the claimant.
+    """
+    left: list[Task] | None = None
+    has_reason = False
+    for plugin in tier.own:
+        answer = ask(plugin, candidates)
+        if answer is None:
+            continue
+        has_reason = has_reason or not isinstance(plugin, JudgesVictims)
+        left = _named(answer, candidates if left is None else left)
+        if not left:
+            return []
+    for plugin in tier.protectors if left else ():
+        answer = ask(plugin, left or ())
+        if answer is not None:
+            has_reason = has_reason or not isinstance(plugin, JudgesVictims)
+            left = _named(answer, left or ())
+    return left or [] if has_reason else []
+
+
+def _named(answer: Sequence[Task], tasks: Sequence[Task]) -> list[Task]:
+    named = {task.uid for task in answer}
+    return [task for task in tasks if task.uid in named]

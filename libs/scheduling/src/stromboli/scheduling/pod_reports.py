@@ -39,7 +39,7 @@ class Outlooks:
     """Where pods of one job could go, by uid."""
 
     possible: Mapping[str, str] = field(default_factory=dict[str, str])
-    """A node that had room, while the gang as a whole found none."""
+    """A node that had room, while the gang as a whole found none, or not all of it yet."""
     pipelined: Mapping[str, str] = field(default_factory=dict[str, str])
     """The node where it waits for others to end."""
     nominated: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -48,6 +48,15 @@ class Outlooks:
     """What the nodes lack for this very pod, where that was looked at."""
     is_binding: bool = False
     """It is only that binding failed and is tried again: that says enough, and nodes stay named."""
+
+    def keeps_its_node(self, task: Task) -> bool:
+        """Whether a node that was named for it is still where it is to go.
+
+        Of a gang that waits for others to end, that holds also for pods that need not wait.
+        """
+        if self.is_binding or task.uid in self.pipelined:
+            return True
+        return bool(self.pipelined) and task.uid in self.possible
 
 
 @dataclass(slots=True)
@@ -80,7 +89,7 @@ class PodReports:
         for task in job.tasks.values():
             if task.status is not TaskStatus.PENDING or task.gated:
                 continue
-            if not outlooks.is_binding and task.uid not in outlooks.pipelined:
+            if not outlooks.keeps_its_node(task):
                 nominated.pop(task.uid, None)
             verdict = self._verdict(task, outlooks, message)
             if self._knows(task, verdict):
@@ -162,7 +171,7 @@ class PodReports:
     def _verdict(self, task: Task, outlooks: Outlooks, message: str) -> "_Verdict":
         name = f"{task.namespace}/{task.name}"
         nominated = outlooks.nominated.get(task.uid, "")
-        if not nominated and (outlooks.is_binding or task.uid in outlooks.pipelined):
+        if not nominated and outlooks.keeps_its_node(task):
             nominated = self._stands(task)[1]
         node = outlooks.pipelined.get(task.uid)
         if node is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stromboli.scheduling.choosing import Choosing
+from stromboli.scheduling.freed_room import FreedRoom
 from stromboli.scheduling.hypernodes import HyperNodes
 from stromboli.scheduling.jobs import Contender, Job
 from stromboli.scheduling.loads import NO_LOADS, Loads
@@ -73,7 +74,7 @@ class Session:
     """Jobs that may differ from how the last cycle found them, ended ones among them."""
     queues_changed: bool = True
     nodes_changed: bool = True
-    first: frozenset[JobKey] = frozenset()
+    first: set[JobKey] = field(default_factory=set[JobKey])
     """Jobs that have the first turns: half-bound gangs, and owners of room that comes free."""
     deferred: Mapping[JobKey, "Explanation"] = field(default_factory=dict[JobKey, "Explanation"])
     """Half-bound gangs that must not ask again yet: they take their room, but do not bind."""
@@ -83,6 +84,7 @@ class Session:
     allocatable: IntMatrix = field(init=False)
     trial: Trial = field(init=False)
     choosing: Choosing = field(init=False)
+    freed: FreedRoom = field(init=False)
     whereabouts: Whereabouts = field(init=False)
     waits_possible: bool = field(init=False)
     """Whether anything is ending at all."""
@@ -94,6 +96,7 @@ class Session:
         idle = self.nodes.idle
         self.waits_possible = bool(self.nodes.releasing.any())
         self.choosing = Choosing(self, self.neighbourhood, self.domains)
+        self.freed = FreedRoom(self)
         self.whereabouts = Whereabouts(self.nodes)
         listeners = [self.choosing.neighbours, *self.panel.listeners]
         if self.panel.gradients:
@@ -102,17 +105,10 @@ class Session:
         for plugin in self.panel.opened:
             with self.tally.plugin(plugin, "OnSessionOpen"):
                 plugin.opened(self)
-        if self.panel.first_turn:
-            self.first |= {key for key, job in self.contenders.items() if self._is_first(job)}
 
     def join(self, contenders: Mapping[JobKey, Contender]) -> None:
         """These take part as well."""
         self.contenders.update(contenders)
-        if self.panel.first_turn:
-            self.first |= {key for key, job in contenders.items() if self._is_first(job)}
-
-    def _is_first(self, contender: Contender) -> bool:
-        return any(plugin.comes_first(contender) for plugin in self.panel.first_turn)
 
     def close(self) -> None:
         """What was not committed has not happened."""

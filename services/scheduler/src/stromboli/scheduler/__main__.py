@@ -14,6 +14,7 @@ from stromboli.scheduler.configuration import Configuration
 from stromboli.scheduler.extending import HttpRemote
 from stromboli.scheduler.measuring import Measuring
 from stromboli.scheduler.reloading import ConfFile, ConfMap, ReloadingCore
+from stromboli.scheduling.conf_doubts import doubts_about
 from stromboli.scheduling.conf_file import read_conf
 from stromboli.scheduling.core import KINDS
 from stromboli.scheduling.errors import BadConfiguration, BadFile
@@ -79,9 +80,10 @@ def sources(settings: SchedulerSettings) -> tuple[ConfFile | None, ConfMap | Non
 
 
 def check(path: Path) -> int:
-    """Say everything that is wrong with a configuration file; the exit code."""
+    """Say everything that is wrong with a configuration file, or odd about it; the exit code."""
     try:
-        conf = read_conf(path.read_text())
+        text = path.read_text()
+        conf, doubts = read_conf(text), doubts_about(text)
     except (OSError, UnicodeDecodeError) as problem:
         sys.stderr.write(f"{path} can't be read: {problem}\n")
         return BAD_SETTINGS
@@ -89,6 +91,8 @@ def check(path: Path) -> int:
         for problem in bad.problems:
             sys.stderr.write(f"{path}: {problem}\n")
         return 1
+    for doubt in doubts:
+        sys.stderr.write(f"{path}: warning: {doubt}\n")
     plugins = ", ".join(plugin.name for tier in conf.tiers for plugin in tier)
     sys.stdout.write(f"{path} is good: actions {', '.join(conf.actions)}; plugins {plugins}\n")
     return 0

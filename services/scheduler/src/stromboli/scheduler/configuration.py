@@ -14,6 +14,7 @@ from stromboli.contracts.partitions import job_key
 from stromboli.runtime.logs import get_logger
 from stromboli.runtime.telemetry import counter, gauge
 from stromboli.scheduling.conf import SchedulingConf
+from stromboli.scheduling.conf_doubts import doubts_about
 from stromboli.scheduling.conf_file import read_conf_with
 from stromboli.scheduling.errors import BadConfiguration
 from stromboli.scheduling.kube_events import Said, event
@@ -53,6 +54,7 @@ class Configuration:
         if text is not None:
             self.conf = read_conf_with(self.conf, text)
             self._seen = text
+            self._warn(text)
         _in_use.set(1)
 
     def offer(self, text: str, version: str) -> bool:
@@ -74,7 +76,13 @@ class Configuration:
             return False
         self.conf = conf
         log.info("configuration.changed", actions=conf.actions, origin=self.origin)
+        self._warn(text)
         return True
+
+    def _warn(self, text: str) -> None:
+        """It is in use, but hardly what anybody meant."""
+        for doubt in doubts_about(text):
+            log.warning("configuration.doubtful", origin=self.origin, doubt=doubt)
 
     def refuse(self, problem: str, version: str) -> None:
         """What is there now can't be used; the configuration in use stays."""

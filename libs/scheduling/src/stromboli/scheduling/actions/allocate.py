@@ -5,7 +5,7 @@ turns, one pod each, so that queues and jobs take turns by their shares. Where n
 in between, the extras are placed together: the result is the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +31,7 @@ from stromboli.scheduling.explain import (
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.plugins.api import SortKey
 from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.pods import Task
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.topology_reasons import scattered
 
@@ -54,6 +55,8 @@ def build(arguments: Mapping[str, Any]) -> Action:
 
 
 def run(session: Session, decisions: Decisions) -> None:
+    session.freed.keep()
+
     def others(turn: Turn) -> Iterable[Contender]:
         """Who is like a job that found a place may find one too."""
         if session.reserve is None or not turn.contender.has_place:
@@ -69,19 +72,42 @@ def run(session: Session, decisions: Decisions) -> None:
             for left in (contender, *turns.leave(contender)):
                 decisions.explanations.setdefault(left.key, overused(left))
             continue
+        owned = session.freed.release(contender)
         open_gates(session, contender, decisions)
         if convoys.take_turns(contender):
             continue
-        if contender.waiting and _take_turns(session, turns, contender, decisions):
+        if _take_turns(session, turns, contender, decisions, owned):
             turns.push(contender)
         elif queue.strict_order and not session.panel.is_ready(contender):
             for left in turns.leave(contender):
                 decisions.explanations.setdefault(left.key, waits_behind(left, contender))
 
 
-def _take_turns(session: Session, turns: Turns, contender: Contender, decisions: Decisions) -> bool:
-    """One, or several where nobody could come in between; whether the job wants another."""
-    most = 1 if session.panel.is_ready(contender) else None
+def _take_turns(
+    session: Session,
+    turns: Turns,
+    contender: Contender,
+    decisions: Decisions,
+    owned: Sequence[Task],
+) -> bool:
+    """One, or several where nobody could come in between; whether the job wants another.
+
+    Pods for which others made room have theirs together.
+    """
+    again = bool(contender.waiting) and _takes_turns(session, turns, contender, decisions, owned)
+    if owned and (contender.key in decisions.holding or session.panel.is_ready(contender)):
+        session.freed.keep_small(contender, owned)
+    return again
+
+
+def _takes_turns(
+    session: Session,
+    turns: Turns,
+    contender: Contender,
+    decisions: Decisions,
+    owned: Sequence[Task],
+) -> bool:
+    most = max(1, len(owned)) if session.panel.is_ready(contender) else None
     order = _order(session, contender) if most is not None else None
     again = _take_turn(session, contender, decisions, most)
     while again and most is not None and _is_next(session, turns, contender, order):
@@ -101,7 +127,7 @@ def _candidates(
         refusal = session.panel.invalid(contender)
         if refusal is not None:
             decisions.explanations[contender.key] = invalid(contender, refusal)
-        elif contender.waiting or contender.at_gate:
+        elif contender.waiting or contender.at_gate or session.freed.holds(contender, small=False):
             yield contender
 
 
@@ -148,6 +174,7 @@ def _take_turn(
     tried = session.trial.placements(mark)
     if filled.found and session.panel.may_wait(contender):
         contender.keep(filled.left)
+        decisions.tried[contender.key] = [one for one in tried if not one.pipelined]
         decisions.holding[contender.key] = None
         decisions.explanations[contender.key] = waits_for_release(session, contender, tried)
         return False

@@ -11,7 +11,7 @@ import numpy as np
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.actions.allocate import Args
 from stromboli.scheduling.actions.domains import heeds_network, of_job
-from stromboli.scheduling.actions.filling import runs
+from stromboli.scheduling.actions.filling import place_batch, runs
 from stromboli.scheduling.actions.turns import Turns, behind_others
 from stromboli.scheduling.decisions import Action, Commit, Decisions
 from stromboli.scheduling.explain import misplaced, waits_behind, waits_for_release
@@ -32,10 +32,11 @@ def build(arguments: Mapping[str, Any]) -> Action:
 
 
 def run(session: Session, decisions: Decisions) -> None:
+    session.freed.keep()
     wanting = [
         contender
         for contender in session.contenders.values()
-        if contender.best_effort
+        if (contender.best_effort or session.freed.holds(contender, small=True))
         and contender.phase != PodGroupPhase.PENDING
         and (contender.key not in decisions.holding or session.panel.is_ready(contender))
         and session.panel.invalid(contender) is None
@@ -47,17 +48,19 @@ def run(session: Session, decisions: Decisions) -> None:
             decisions.explanations.setdefault(contender.key, behind)
     turns = Turns(session, (one for one in wanting if one.key not in heads))
     while (contender := turns.pop()) is not None:
+        owned = session.freed.release(contender, only_small=True)
         mark = session.trial.checkpoint()
         tasks, contender.best_effort = contender.best_effort, []
         left: list[Task] = []
         with session.choosing.within(_where(session, contender, tasks)):
             for batch in runs(tasks):
-                found = session.place(contender, batch, len(batch))
+                found = place_batch(session, contender, batch, len(batch))
                 left += batch[found:]
         explanation = misplaced(session, contender, left[0]) if left else None
         if explanation is not None:
             decisions.explanations.setdefault(contender.key, explanation)
-        if session.panel.is_ready(contender):
+        is_ready = session.panel.is_ready(contender)
+        if is_ready:
             kept = session.trial.commit(mark)
             if kept.placements:
                 decisions.commits.append(Commit(contender, kept.placements))
@@ -67,7 +70,9 @@ def run(session: Session, decisions: Decisions) -> None:
                 decisions.explanations.setdefault(contender.key, waits)
         else:
             session.trial.rollback(mark)
-        contender.best_effort = left
+        contender.best_effort = left if is_ready else tasks
+        if owned and not is_ready and session.panel.may_wait(contender):
+            session.freed.keep_small(contender, owned)
 
 
 def _where(session: Session, contender: Contender, tasks: list[Task]) -> IntVector | None:

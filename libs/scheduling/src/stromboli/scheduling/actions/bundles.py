@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from stromboli.scheduling.jobs import Contender
 from stromboli.scheduling.pods import Task
 from stromboli.scheduling.resources import PODS, Amounts, added
-from stromboli.scheduling.subgroups import GroupKey
+from stromboli.scheduling.spare import Spare
 
 __all__ = ["Bundle", "bundles_of", "filtered"]
 
@@ -52,54 +52,10 @@ def bundles_of(contender: Contender, candidates: Sequence[Task], *, whole: bool)
 
 
 def _spare(contender: Contender, ordered: list[Task]) -> list[Task]:
-    job = contender.job
-    surplus = contender.ready() - job.min_member
-    if surplus < 0:
+    spare = Spare(contender)
+    if spare.is_broken:
         return ordered  # it does not run as a gang any more
-    roles = {role: contender.ready(role) - least for role, least in job.role_minimums.items()}
-    groups = _Groups(contender)
-    found: list[Task] = []
-    for task in ordered:
-        if surplus <= 0:
-            break
-        if roles.get(task.role, 1) <= 0 or not groups.may_lose(task):
-            continue
-        surplus -= 1
-        if task.role in roles:
-            roles[task.role] -= 1
-        groups.lose(task)
-        found.append(task)
-    return found
-
-
-class _Groups:
-    """How many whole sub-groups of each policy a gang has beyond what it needs."""
-
-    def __init__(self, contender: Contender) -> None:
-        self._grouping = grouping = contender.job.grouping
-        self._broken: dict[GroupKey, None] = {}
-        self._surplus: list[int] = []
-        if grouping is not None:
-            whole = {
-                key: ready >= grouping.size(key)
-                for key, ready in contender.group_counts(pipelined=False).items()
-            }
-            self._broken = {key: None for key, is_whole in whole.items() if not is_whole}
-            self._surplus = [
-                sum(is_whole and key[0] == number for key, is_whole in whole.items())
-                - (policy.min_sub_groups or 0)
-                for number, policy in enumerate(grouping.policies)
-            ]
-
-    def may_lose(self, task: Task) -> bool:
-        key = self._grouping.of(task) if self._grouping else None
-        return key is None or key in self._broken or self._surplus[key[0]] > 0
-
-    def lose(self, task: Task) -> None:
-        key = self._grouping.of(task) if self._grouping else None
-        if key is not None and key not in self._broken:
-            self._broken[key] = None
-            self._surplus[key[0]] -= 1
+    return [task for task in ordered if spare.take(task)]
 
 
 def filtered(bundles: Iterable[Bundle], may_go: Sequence[Task]) -> list[Bundle]:

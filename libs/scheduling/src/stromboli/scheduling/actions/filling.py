@@ -19,7 +19,7 @@ from stromboli.scheduling.session import Session
 from stromboli.scheduling.subgroups import Grouping, GroupKey
 from stromboli.scheduling.topology_reasons import Scattered
 
-__all__ = ["Filled", "fill", "in_order", "needed_to_start", "runs"]
+__all__ = ["Filled", "fill", "in_order", "needed_to_start", "place_batch", "runs"]
 
 
 @dataclass(slots=True)
@@ -141,16 +141,22 @@ def _place(
         result.failed = result.failed or batch[0]
         return 0
     allowed = session.allowed(contender, kind, want)
-    found = 0
-    if allowed and session.nominated:
-        found = _at_nominated(session, contender, batch, allowed)
-    if found < allowed:
-        found += session.place(contender, batch[found:], allowed - found)
+    found = place_batch(session, contender, batch, allowed)
     if found < allowed:
         result.failed = result.failed or batch[found]
     elif allowed < want and result.refused is None:
         # The queue has had enough of these; others of the job may be smaller.
         result.refused = batch[found]
+    return found
+
+
+def place_batch(session: Session, contender: Contender, batch: list[Task], most: int) -> int:
+    """How many got a place, first where others make room for them; they are put in front."""
+    found = 0
+    if most and session.nominated:
+        found = _at_nominated(session, contender, batch, most)
+    if found < most:
+        found += session.place(contender, batch[found:], most - found)
     return found
 
 

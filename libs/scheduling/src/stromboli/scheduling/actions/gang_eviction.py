@@ -60,6 +60,7 @@ def build_gangreclaim(arguments: Mapping[str, Any]) -> Action:
 
 
 def _run(session: Session, decisions: Decisions, *, action: str, args: Args) -> None:
+    session.freed.keep()
     candidates = starving(session)
     if not candidates:
         return
@@ -91,7 +92,10 @@ class _Evicting:
         wanted = _needed(contender)
         if not wanted or not all(task.may_preempt for task in wanted):
             return
-        claim = Claim(contender, tuple(wanted))
+        kinds = dict.fromkeys(task.kind for task in wanted)
+        if any(session.hopeless(contender, kind) is not None for kind in kinds):
+            return
+        claim = Claim(contender, (*wanted, *_small_ones(contender, wanted)))
         if self.reclaiming and not session.panel.preemptive(session.queue(contender), claim):
             return
         for domain in self._domains(contender, len(wanted)):
@@ -174,10 +178,22 @@ class _Evicting:
                 left = self._place_groups(contender, grouping, domain)
             else:
                 left = self._place(contender, contender.waiting)
+            small, contender.best_effort = contender.best_effort, []
+            rest = self._place_small(contender, small)
         if len(left) < len(contender.waiting) and session.panel.may_wait(contender):
-            return [*left, *contender.best_effort]
+            return [*left, *rest]
         session.trial.rollback(mark)
+        contender.best_effort = small
         return None
+
+    def _place_small(self, contender: Contender, tasks: list[Task]) -> list[Task]:
+        """Of pods that ask for a place alone, too, only those count that find one."""
+        left: list[Task] = []
+        for batch in runs(tasks):
+            want = min(len(batch), max(0, contender.of_use(batch[0].role, pipelined=True)))
+            found = self._wait(contender, batch[:want]) if want else 0
+            left += batch[found:]
+        return left
 
     def _place(
         self, contender: Contender, tasks: list[Task], most: int | None = None
@@ -316,6 +332,12 @@ def _needed(contender: Contender) -> list[Task]:
             missing[task.role] -= 1
         (found if is_needed else others).append(task)
     return found + others[: max(_short(contender) - len(found), 0 if found else 1)]
+
+
+def _small_ones(contender: Contender, wanted: list[Task]) -> list[Task]:
+    """The pods that ask for a place alone and that the gang needs as well."""
+    short = contender.job.min_member - contender.ready_or_pipelined() - len(wanted)
+    return contender.best_effort[: max(0, short)]
 
 
 def _needed_of_groups(contender: Contender, grouping: Grouping) -> list[Task]:

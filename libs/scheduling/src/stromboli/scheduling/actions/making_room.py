@@ -26,6 +26,7 @@ __all__ = [
     "Room",
     "conclude",
     "explain",
+    "hold_on",
     "is_for_allocate",
     "starving",
     "starving_since",
@@ -150,13 +151,18 @@ def waits_for_its_node(session: Session, task: Task) -> bool:
 
 
 def is_for_allocate(session: Session, action: str, mark: int) -> bool:
-    """Whether there is room now, and `allocate`, which can bind at once, has its turn later.
+    """Whether there is room now, and those that can bind at once have their turn later.
 
-    Room that only comes free is not left to it: it would give it to whoever has the first turn.
+    Room that only comes free is not left to them: they give it to whoever has the first turn.
+    Pods that ask for a place alone may also have theirs in the next cycle: `allocate` counts on
+    them.
     """
-    order = session.actions
-    later = "allocate" in order and order.index("allocate") > order.index(action)
-    return later and not session.trial.evictions(mark) and _has_room_now(session, mark)
+    if session.trial.evictions(mark):
+        return False
+    later = {*session.actions[session.actions.index(action) :], "backfill"}
+    kinds = {placement.kind for placement in session.trial.placements(mark)}
+    binding = {"backfill" if kind.is_best_effort else "allocate" for kind in kinds}
+    return binding <= later.intersection(session.actions) and _has_room_now(session, mark)
 
 
 def _has_room_now(session: Session, mark: int) -> bool:
@@ -182,6 +188,14 @@ def conclude(
         decisions.claims.append(Claimed(contender, kept.evictions, kept.pipelined))
     else:
         _tell_of_room(session, decisions, contender, kept.pipelined)
+
+
+def hold_on(session: Session, decisions: Decisions) -> None:
+    """Who holds room that others left, and had no turn, waits on."""
+    for key, placements in session.freed.still_held.items():
+        decisions.holding[key] = None
+        why = waits_for_release(session, session.contenders[key], placements)
+        decisions.explanations.setdefault(key, why)
 
 
 def explain(session: Session, decisions: Decisions) -> None:

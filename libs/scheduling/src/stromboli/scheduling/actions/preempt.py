@@ -63,6 +63,7 @@ def build(arguments: Mapping[str, Any]) -> Action:
     limits = Limits(args.least_percent, args.least, args.most) if args.topology_aware else None
 
     def run(session: Session, decisions: Decisions) -> None:
+        session.freed.keep()
         candidates = [each for each in starving(session) if not each.job.is_tied_to_network]
         if candidates:
             session.expect_releases()
@@ -104,17 +105,24 @@ class _Preempting:
         """Whether the job got something, and may get more."""
         session = self.session
         mark = session.trial.checkpoint()
-        left, assigned = self._for_each(contender, self._of_other_jobs(contender))
-        if not session.trial.placements(mark) or not session.panel.may_wait(contender):
+        tasks, small = _tasks_of(contender), contender.best_effort
+        contender.best_effort = []  # of these too only those count that find a place
+        left, assigned = self._for_each(contender, tasks)
+        if not self._is_worth_it(contender, mark):
             session.trial.rollback(mark)
-            return False
-        victims = session.trial.evictions(mark)
-        Sparing(session, contender, mark).run(one_by_one(session, victims, contender))
-        if is_for_allocate(session, NAME, mark):
-            session.trial.rollback(mark)
+            contender.best_effort = small
             return False
         conclude(session, self.decisions, contender, session.trial.commit(mark), left)
         return assigned
+
+    def _is_worth_it(self, contender: Contender, mark: int) -> bool:
+        """Whether its minimum can wait for the room, and somebody has to leave it."""
+        session = self.session
+        if not session.trial.placements(mark) or not session.panel.may_wait(contender):
+            return False
+        victims = session.trial.evictions(mark)
+        Sparing(session, contender, mark).run(one_by_one(session, victims, contender))
+        return not is_for_allocate(session, NAME, mark)
 
     def _within_job(self, contender: Contender) -> None:
         """Pods of the job that matter more take the place of those that matter less."""
@@ -124,22 +132,24 @@ class _Preempting:
         while self._wants_more(contender):
             tasks = _tasks_of(contender)
             mark = session.trial.checkpoint()
-            if not self._preempt(contender, tasks[0], self._of_own_job(contender)):
+            if not self._preempt(contender, tasks[0], _lesser_of_its_job(tasks[0])):
                 return
-            if not session.trial.evictions(mark):
-                # Free room is for the gang as a whole, which could not use it.
+            small, contender.best_effort = contender.best_effort, []
+            is_complete = session.panel.may_wait(contender)
+            contender.best_effort = small
+            if not session.trial.evictions(mark) or not is_complete:
+                # Free room is for the gang as a whole, which could not use it; and one that is not
+                # complete in the end has nothing of it that other pods of it stand there.
                 session.trial.rollback(mark)
                 return
             conclude(session, self.decisions, contender, session.trial.commit(mark), tasks[1:])
 
-    def _for_each(
-        self, contender: Contender, eligible: Callable[[Task], bool]
-    ) -> tuple[list[Task], bool]:
+    def _for_each(self, contender: Contender, tasks: list[Task]) -> tuple[list[Task], bool]:
         """The pods that got no place, and whether the last one tried did."""
+        eligible = self._of_other_jobs(contender)
         left: list[Task] = []
         failed: dict[TaskClass, None] = {}
         assigned = False
-        tasks = _tasks_of(contender)
         for number, task in enumerate(tasks):
             if not self.session.panel.is_starving(contender):
                 return left + tasks[number:], assigned
@@ -204,10 +214,11 @@ class _Preempting:
 
         return gives_way
 
-    def _of_own_job(self, contender: Contender) -> Callable[[Task], bool]:
-        key = contender.key
-        return lambda task: task.job == key
-
 
 def _tasks_of(contender: Contender) -> list[Task]:
     return [*contender.waiting, *contender.best_effort]
+
+
+def _lesser_of_its_job(task: Task) -> Callable[[Task], bool]:
+    """Pods of equal priority would take each other's place for ever."""
+    return lambda other: other.job == task.job and other.priority < task.priority

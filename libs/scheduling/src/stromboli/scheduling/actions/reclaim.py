@@ -42,6 +42,7 @@ def build(arguments: Mapping[str, Any]) -> Action:
     read_arguments(NAME, Args, arguments)
 
     def run(session: Session, decisions: Decisions) -> None:
+        session.freed.keep()
         candidates = [each for each in starving(session) if not heeds_network(session, each)]
         if candidates:
             session.expect_releases()
@@ -82,7 +83,9 @@ class _Reclaiming:
         left: list[Task] = []
         failed: dict[TaskClass, None] = {}
         queues = others_reclaimable(session, contender.queue)
-        for task in [*contender.waiting, *contender.best_effort]:
+        small, contender.best_effort = contender.best_effort, []
+        # Of those that ask for a place alone, too, only those count that find one.
+        for task in [*contender.waiting, *small]:
             done = not session.panel.is_starving(contender) or task.kind in failed
             in_vain = done or self.lost.holds(contender, task)
             if in_vain or not self._reclaim(contender, task, queues):
@@ -91,15 +94,20 @@ class _Reclaiming:
                     failed[task.kind] = None
                 if not in_vain:
                     self.lost.note(contender, task)
-        if not session.trial.placements(mark) or not session.panel.may_wait(contender):
+        if self._is_worth_it(contender, mark):
+            conclude(session, self.decisions, contender, session.trial.commit(mark), left)
+        else:
             session.trial.rollback(mark)
-            return
+            contender.best_effort = small
+
+    def _is_worth_it(self, contender: Contender, mark: int) -> bool:
+        """Whether its minimum can wait for the room, and somebody has to leave it."""
+        session = self.session
+        if not session.trial.placements(mark) or not session.panel.may_wait(contender):
+            return False
         victims = session.trial.evictions(mark)
         Sparing(session, contender, mark).run(one_by_one(session, victims, contender))
-        if is_for_allocate(session, NAME, mark):
-            session.trial.rollback(mark)
-            return
-        conclude(session, self.decisions, contender, session.trial.commit(mark), left)
+        return not is_for_allocate(session, NAME, mark)
 
     def _reclaim(self, contender: Contender, task: Task, queues: list[str]) -> bool:
         session = self.session

@@ -1,5 +1,6 @@
 """Whose turn it is: the first queue by its order, and in it the first job by its own.
 
+Of equal queues the one comes first that stays within what it deserves.
 Jobs that must not wait (`session.first`) come before all queues. Where no plugin prefers a
 queue, the first job of all queues has the turn. A job may come back for another turn; its place
 in the order is then found anew. A queue may leave for the rest of the cycle. After every turn
@@ -8,11 +9,11 @@ others may join that only wait for what came of it.
 
 import heapq
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from stromboli.api.scheduling import PodGroupPhase
 from stromboli.scheduling.jobs import Contender
-from stromboli.scheduling.plugins.api import SortKey
+from stromboli.scheduling.plugins.api import Claim, SortKey
 from stromboli.scheduling.pods import JobKey
 from stromboli.scheduling.session import Session
 
@@ -23,6 +24,9 @@ _Waiting: TypeAlias = tuple[SortKey, Contender]
 _FIRST = "/first"
 _ALL = "/all"
 """Lines that are no queue's; a queue's name has no slash."""
+
+_CLOSE: Final = 3
+"""So many parts of what the first plugin says are compared before anything else."""
 
 
 class Turn(NamedTuple):
@@ -186,7 +190,40 @@ class Turns:
             return next(iter(self._by_queue), None)
         if _FIRST in self._by_queue:
             return _FIRST
-        return min(self._by_queue, key=self._session.queue_order_of)
+        orders = [self._session.queue_order_of(name) for name in self._by_queue]
+        first = min(orders)
+        if self._session.panel.knows_due:
+            first = self._first_due(orders, first)
+        return first[-1]
+
+    def _first_due(self, orders: list[SortKey], first: SortKey) -> SortKey:
+        """Of the queues that only age or name put behind the first; each order ends in the name."""
+        begins = first[0][:_CLOSE]  # most are not equal, and that is soon found out
+        equals = [order for order in orders if order[0][:_CLOSE] == begins]
+        if len(equals) > 1:
+            equals.sort()
+            for order in equals:
+                if _is_equal(order, first) and self._is_due(order[-1]):
+                    return order
+        return first
+
+    def _is_due(self, name: str) -> bool:
+        """Whether the queue stays within what it deserves with what its next job needs.
+
+        What goes beyond it would be taken back for the others.
+        """
+        contender = self._by_queue[name].head[1]
+        needed = tuple(contender.waiting[: max(1, contender.deficit)])
+        queue = self._session.queues[name]
+        return not needed or self._session.panel.preemptive(queue, Claim(contender, needed))
+
+
+def _is_equal(one: SortKey, other: SortKey) -> bool:
+    """Whether only their ages, or names, put these queues in an order."""
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            return _is_equal(mine, theirs) if isinstance(mine, tuple) else isinstance(mine, str)
+    return True
 
 
 def behind_others(session: Session) -> dict[JobKey, Contender]:

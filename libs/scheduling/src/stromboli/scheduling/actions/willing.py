@@ -19,13 +19,14 @@ from stromboli.scheduling.plugins.promises import JudgesBy
 from stromboli.scheduling.pods import JobKey, Task, TaskClass, TaskStatus
 from stromboli.scheduling.resources import IntVector
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.subgroups import GroupKey
 
 __all__ = ["Willing"]
 
 _PATIENCE: Final = 16
 """So many nodes are asked first: mostly one of them will do."""
 
-_Like: TypeAlias = tuple[JobKey, TaskClass, str, int, TaskStatus]
+_Like: TypeAlias = tuple[JobKey, TaskClass, str, str, int, TaskStatus, GroupKey | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,14 @@ class Willing:
         alike: dict[_Like, Task] = {}
         for tasks in standing:
             for task in tasks:
-                alike.setdefault(_like(task), task)
+                alike.setdefault(self._like(task), task)
         could_go = self._could_go(alike)
         rows = np.flatnonzero(request)
         room = self.session.trial.future[np.ix_(rows, slots)]
         if could_go:
             for at, tasks in enumerate(standing):
                 for task in tasks:
-                    if _like(task) in could_go:
+                    if self._like(task) in could_go:
                         room[:, at] += self.tenancy.vector(task.kind)[rows]
         return slots[(room >= request[rows, None]).all(axis=0)]
 
@@ -72,9 +73,6 @@ class Willing:
                 if left and isinstance(plugin, JudgesBy):
                     left = self._given_up(left, plugin, judge)
             found |= {like: task for like, task in left.items() if self.is_eligible(task)}
-        for plugin, judge in self.judges.always:
-            if found and isinstance(plugin, JudgesBy):
-                found = self._given_up(found, plugin, judge)
         return found
 
     def _given_up(
@@ -96,8 +94,9 @@ class Willing:
                     found[like] = task
             return found
         rounds: list[dict[JobKey, _Like]] = []
+        alone = plugin.judges_by == "pod"
         for like in tasks:
-            for asked in rounds:
+            for asked in () if alone else rounds:
                 if like[0] not in asked:
                     asked[like[0]] = like
                     break
@@ -107,9 +106,17 @@ class Willing:
             answer = judge(self.claim, [tasks[like] for like in asked.values()])
             if answer is None:
                 return tasks
-            found |= {_like(task): task for task in answer}
+            found |= {self._like(task): task for task in answer}
         return found
 
-
-def _like(task: Task) -> _Like:
-    return (task.job, task.kind, task.class_name, task.priority, task.status)
+    def _like(self, task: Task) -> _Like:
+        grouping = self.session.jobs[task.job].grouping
+        return (
+            task.job,
+            task.kind,
+            task.role,
+            task.class_name,
+            task.priority,
+            task.status,
+            grouping.of(task) if grouping is not None else None,
+        )

@@ -51,14 +51,12 @@ __all__ = [
     "Evictable",
     "FewDomains",
     "Filter",
-    "FirstTurn",
     "Gathering",
     "JobOrder",
     "JobPipelined",
     "JobReady",
     "JobStarving",
     "JobValid",
-    "KeepsShares",
     "LastFilter",
     "NodeState",
     "Opened",
@@ -71,6 +69,7 @@ __all__ = [
     "Preemptive",
     "Preference",
     "Protector",
+    "Protects",
     "QueueFilter",
     "QueueOrder",
     "QueuePreference",
@@ -320,13 +319,6 @@ class Enqueued(Protocol):
     def enqueued(self, contender: Contender) -> None: ...
 
 
-@runtime_checkable
-class FirstTurn(Protocol):
-    """Has the job a claim to the first turn, before all queues? One that says so is enough."""
-
-    def comes_first(self, contender: Contender) -> bool: ...
-
-
 # Queues.
 
 
@@ -404,10 +396,10 @@ class Evictable(Protocol):
 
 
 @runtime_checkable
-class KeepsShares(Protocol):
-    """Knows what queues are due; what it leaves them nobody takes, whatever other tiers say."""
+class Protects(Protocol):
+    """Names victims only to protect all others, and these nobody takes, whatever tiers say."""
 
-    keeps_shares: bool
+    protects: bool
 
 
 @runtime_checkable

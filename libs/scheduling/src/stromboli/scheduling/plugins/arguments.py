@@ -6,13 +6,19 @@ As in Volcano, a number or a switch may be written as text ("2", "true").
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from stromboli.scheduling.errors import BadConfiguration, BadFile, BadValue
 
-__all__ = ["WeightedResources", "read_arguments", "weight_of"]
+__all__ = ["Percent", "Weight", "WeightedResources", "read_arguments", "weight_of"]
+
+_HEAVIEST: Final = 1_000_000
+
+Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_HEAVIEST)]
+"""Of something that makes nodes better: a negative one would make the worst the best."""
+Percent: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -21,6 +27,8 @@ _IN_WORDS: Final[Mapping[object, str]] = {
     int: "a whole number",
     float: "a number",
     str: "a text",
+    Weight: f"a whole number from 0 to {_HEAVIEST}",
+    Percent: "a number from 0 to 100",
 }
 
 

@@ -61,7 +61,7 @@ class Capacity(AccountKeeper):
     name = NAME
     is_even_handed = True
     is_impartial = True
-    keeps_shares = True
+    protects = True
     judges_by = "queue"
 
     def __init__(self) -> None:

@@ -26,6 +26,7 @@ class CooldownProtection:
     """Takes pods that cool down off the lists of victims."""
 
     name = NAME
+    judges_victims = True
 
     def __init__(self) -> None:
         self._session: Session | None = None

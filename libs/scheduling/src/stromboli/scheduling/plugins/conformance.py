@@ -25,6 +25,8 @@ class Conformance:
     name = NAME
     is_even_handed = True
     is_impartial = True
+    protects = True
+    judges_victims = True
     judges_by = "job"
 
     def preemptable(self, claim: Claim, candidates: Sequence[Task]) -> Sequence[Task]:

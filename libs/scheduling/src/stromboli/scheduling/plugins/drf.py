@@ -62,6 +62,8 @@ class Drf(JobShares):
 class HierarchicalDrf(Drf):
     """Orders queues too, by the tree of their annotations."""
 
+    judges_by = "pod"
+
     def __init__(self) -> None:
         super().__init__()
         self._tree = ShareTree()
@@ -92,11 +94,20 @@ class HierarchicalDrf(Drf):
             if job is None:
                 continue
             tree.move(task.job, task.kind.request, -1)
-            if tree.order(mine.queue) < tree.order(session.queue_of(job)):
+            if tree.shares(mine.queue) <= tree.shares(session.queue_of(job)):
                 victims.append(task)
+            else:
+                tree.move(task.job, task.kind.request, 1)
+        for task in victims:
             tree.move(task.job, task.kind.request, 1)
         tree.move(mine.key, claim.request, -1)
         return victims
+
+    def evictable(
+        self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
+    ) -> Sequence[Task] | None:
+        """Volcano's has no say here; then gangs take each other's room for ever."""
+        return self.reclaimable(claim, candidates) if reclaiming else None
 
 
 def build(arguments: Mapping[str, Any]) -> Drf:

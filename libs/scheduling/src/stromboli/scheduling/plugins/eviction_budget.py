@@ -104,6 +104,6 @@ class EvictionBudget:
 def build(arguments: Mapping[str, Any]) -> EvictionBudget:
     args = read_arguments(NAME, Args, arguments)
     window_s = duration_s(args.window)
-    if window_s is None:
+    if window_s is None or window_s <= 0:
         raise BadValue(f"the window of {NAME}", args.window, "a duration such as 1m or 1h")
     return EvictionBudget(args, window_s)

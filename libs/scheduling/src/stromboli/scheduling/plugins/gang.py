@@ -15,6 +15,7 @@ from stromboli.scheduling.plugins.api import Claim, Refusal, SortKey, Vote
 from stromboli.scheduling.plugins.arguments import read_arguments
 from stromboli.scheduling.pods import JobKey, Task
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.spare import Spare
 
 NAME: Final = "gang"
 
@@ -32,6 +33,8 @@ class Gang:
     name = NAME
     is_even_handed = True
     is_impartial = True
+    protects = True
+    judges_victims = True
     judges_by = "job"
     order_is_own = True
     is_by_minimum = True
@@ -88,19 +91,17 @@ class Gang:
         return candidates
 
     def _to_spare(self, candidates: Sequence[Task]) -> list[Task]:
-        """Of each gang as many as it has beyond its minimum, the first ones."""
+        """Of each gang those that it can do without, the first ones."""
         if self._session is None:
             return []
-        spare: dict[JobKey, int] = {}
+        spare: dict[JobKey, Spare] = {}
         found: list[Task] = []
         for victim in candidates:
             left = spare.get(victim.job)
             if left is None:
-                contender = self._session.contender(victim.job)
-                left = contender.ready() - contender.job.min_member
-            if left > 0:
+                left = spare[victim.job] = Spare(self._session.contender(victim.job))
+            if left.take(victim):
                 found.append(victim)
-            spare[victim.job] = left - 1
         return found
 
 

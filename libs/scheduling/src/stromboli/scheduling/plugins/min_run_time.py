@@ -70,6 +70,6 @@ class MinRunTime:
 def build(arguments: Mapping[str, Any]) -> MinRunTime:
     args = read_arguments(NAME, Args, arguments)
     otherwise_s = duration_s(args.otherwise)
-    if otherwise_s is None:
+    if otherwise_s is None or otherwise_s < 0:
         raise BadValue(f"the span of time of {NAME}", args.otherwise, "one such as 10m or 1h30m")
     return MinRunTime(otherwise_s)

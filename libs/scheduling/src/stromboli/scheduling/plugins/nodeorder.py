@@ -18,7 +18,7 @@ from stromboli.scheduling.masks import Masks
 from stromboli.scheduling.neighbours import Neighbours
 from stromboli.scheduling.nodes import NodeTable, assumed_of
 from stromboli.scheduling.plugins.api import NodeState
-from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.plugins.arguments import Weight, read_arguments
 from stromboli.scheduling.pods import Task, TaskClass
 from stromboli.scheduling.resources import (
     CPU,
@@ -50,14 +50,14 @@ _LARGE_IMAGE: Final = 1000 * 2**20
 class Args(msgspec.Struct, frozen=True):
     """Weights, by Volcano's names; 0 switches a scorer off."""
 
-    least_requested: int = msgspec.field(default=1, name="leastrequested.weight")
-    most_requested: int = msgspec.field(default=0, name="mostrequested.weight")
-    balanced: int = msgspec.field(default=1, name="balancedresource.weight")
-    node_affinity: int = msgspec.field(default=2, name="nodeaffinity.weight")
-    pod_affinity: int = msgspec.field(default=2, name="podaffinity.weight")
-    taints: int = msgspec.field(default=3, name="tainttoleration.weight")
-    images: int = msgspec.field(default=1, name="imagelocality.weight")
-    spread: int = msgspec.field(default=2, name="podtopologyspread.weight")
+    least_requested: Weight = msgspec.field(default=1, name="leastrequested.weight")
+    most_requested: Weight = msgspec.field(default=0, name="mostrequested.weight")
+    balanced: Weight = msgspec.field(default=1, name="balancedresource.weight")
+    node_affinity: Weight = msgspec.field(default=2, name="nodeaffinity.weight")
+    pod_affinity: Weight = msgspec.field(default=2, name="podaffinity.weight")
+    taints: Weight = msgspec.field(default=3, name="tainttoleration.weight")
+    images: Weight = msgspec.field(default=1, name="imagelocality.weight")
+    spread: Weight = msgspec.field(default=2, name="podtopologyspread.weight")
 
 
 class NodeOrder:

@@ -29,6 +29,7 @@ class DisruptionBudgets:
 
     name = NAME
     is_impartial = True
+    judges_victims = True
 
     def __init__(self) -> None:
         self._session: Session | None = None

@@ -62,9 +62,9 @@ class Priority:
 
     def evictable(
         self, claim: Claim, candidates: Sequence[Task], *, reclaiming: bool
-    ) -> Sequence[Task]:
+    ) -> Sequence[Task] | None:
         if reclaiming:
-            return candidates
+            return None
         least = claim.contender.job.priority
         return [victim for victim in candidates if self._priority(victim.job) < least]
 

@@ -21,6 +21,7 @@ __all__ = [
     "Foreseeing",
     "Impartial",
     "JudgesBy",
+    "JudgesVictims",
     "OwnOrder",
 ]
 
@@ -48,10 +49,21 @@ class Impartial(Protocol):
 class JudgesBy(Protocol):
     """Names victims by their own class and by how many of their "job", or "queue", went before.
 
-    Each that went before makes it stricter; what else is on the list does not matter.
+    Each that went before makes it stricter; what else is on the list does not matter, but where it
+    is each "pod" that does.
     """
 
     judges_by: str
+
+
+@runtime_checkable
+class JudgesVictims(Protocol):
+    """Looks at who would go and not at who comes, so it gives no reason why anybody should.
+
+    Victims that only such plugins name could evict the claimant for the same reason, and so on.
+    """
+
+    judges_victims: bool
 
 
 @runtime_checkable

@@ -47,7 +47,7 @@ class Proportion(AccountKeeper):
     name = NAME
     is_even_handed = True
     is_impartial = True
-    keeps_shares = True
+    protects = True
     judges_by = "queue"
 
     def __init__(self) -> None:

@@ -168,6 +168,8 @@ class Reservation:
             return None
         if self._has_begun(session, self._head):
             return None
+        if session.nominated and not session.nominated.keys().isdisjoint(contender.job.tasks):
+            return None  # others have left their room for it, and for nobody else
         if self._known is None:
             self._known = (self._promise(session, self._head),)
         (date,) = self._known

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stromboli.api.durations import SECOND, parse_duration
-from stromboli.api.errors import DurationError
 from stromboli.api.wellknown import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE
 from stromboli.scheduling.errors import BadConfiguration, BadValue
 from stromboli.scheduling.jobs import Contender, Job
+from stromboli.scheduling.moments import duration_s
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.plugins.api import Claim, SortKey, Verdict, Vote
 from stromboli.scheduling.pods import JobKey, Task, TaskClass, TaskStatus
@@ -211,7 +210,7 @@ def _hours(name: str, given: str) -> tuple[int, int]:
 
 
 def _period(given: str) -> float:
-    try:
-        return parse_duration(given) / SECOND
-    except DurationError as fault:
-        raise BadValue(_PERIOD, given, "a duration such as 1m") from fault
+    period_s = duration_s(given)
+    if period_s is None or period_s <= 0:
+        raise BadValue(_PERIOD, given, "a duration such as 1m")
+    return period_s

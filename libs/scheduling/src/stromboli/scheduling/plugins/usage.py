@@ -18,7 +18,7 @@ from stromboli.scheduling.errors import BadValue
 from stromboli.scheduling.loads import NO_LOADS, Loads
 from stromboli.scheduling.nodes import NodeTable
 from stromboli.scheduling.plugins.api import NodeState, Verdict
-from stromboli.scheduling.plugins.arguments import read_arguments
+from stromboli.scheduling.plugins.arguments import Percent, Weight, read_arguments
 from stromboli.scheduling.pods import TaskClass
 from stromboli.scheduling.resources import CPU, MEMORY, PODS, FloatPerNode, IntVector, tallied
 
@@ -55,16 +55,16 @@ class Estimator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Percent; a node above one of them takes no more pods."""
 
-    cpu: float = 80.0
-    mem: float = 80.0
+    cpu: Percent = 80.0
+    mem: Percent = 80.0
 
 
 class Args(msgspec.Struct, frozen=True):
     """By Volcano's names."""
 
-    weight: int = msgspec.field(default=5, name="usage.weight")
-    cpu_weight: int = msgspec.field(default=1, name="cpu.weight")
-    memory_weight: int = msgspec.field(default=1, name="memory.weight")
+    weight: Weight = msgspec.field(default=5, name="usage.weight")
+    cpu_weight: Weight = msgspec.field(default=1, name="cpu.weight")
+    memory_weight: Weight = msgspec.field(default=1, name="memory.weight")
     thresholds: Thresholds = msgspec.field(default_factory=Thresholds)
     estimator: Estimator = msgspec.field(default_factory=Estimator)
 
