@@ -11,7 +11,7 @@ SIGSTOP and SIGCONT: what becomes due meanwhile happens afterwards, in the same 
 
 import asyncio
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar, cast
@@ -139,9 +139,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def create_task(
         self,
-        coro: Coroutine[Any, Any, T],
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
         *,
-        name: str | None = None,
+        name: object = None,
         context: Context | None = None,
     ) -> asyncio.Task[T]:
         task = super().create_task(coro, name=name, context=context)
