@@ -11,7 +11,7 @@ import msgspec
 from stromboli.contracts.epochs import NO_EPOCH, Epoch
 from stromboli.contracts.errors import Undecodable, UnknownTag
 from stromboli.contracts.facts import Fact
-from stromboli.contracts.intents import AnyIntent, IntentId, LifeS
+from stromboli.contracts.intents import AnyIntent, IntentId, Life
 from stromboli.contracts.messages import Message
 from stromboli.contracts.outcomes import OutcomeMessage
 from stromboli.contracts.records import DeadLetter, HistoryRecorded
@@ -40,7 +40,7 @@ class AnyEnvelope(msgspec.Struct, kw_only=True):
     service: Plain
     shard: Plain = CLUSTER
     epoch: Epoch = NO_EPOCH
-    lives_s: LifeS = 15.0
+    lives_s: Life = 15.0
 
 
 class Decoder(Generic[T]):

@@ -28,7 +28,7 @@ BINDS_PER_PART = 500
 
 IntentId = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,200}\Z")]
 """It travels in a header and names the answer: never empty, no spaces, no line breaks."""
-LifeS = Annotated[float, msgspec.Meta(gt=0, le=300)]
+Life = Annotated[float, msgspec.Meta(gt=0, le=300)]
 """Seconds. An intent that never ends would hold up everything behind it."""
 
 
@@ -62,7 +62,7 @@ class Envelope(Message, frozen=True, kw_only=True):
     service: Plain
     shard: Plain = CLUSTER
     epoch: Epoch = NO_EPOCH
-    lives_s: LifeS = 15.0
+    lives_s: Life = 15.0
     """For how long the gateway works on it, on its own clock, from when it begins."""
     sent_at: float = 0.0
 

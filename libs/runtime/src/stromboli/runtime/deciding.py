@@ -21,7 +21,7 @@ from stromboli.contracts.streams import STATE, STREAMS
 from stromboli.runtime.bus.asking import OutcomeListener, outcome_reader
 from stromboli.runtime.bus.connection import BusConnection
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
-from stromboli.runtime.bus.errors import BusError
+from stromboli.runtime.bus.errors import BusError, ViewTooOld
 from stromboli.runtime.bus.fences import FenceRefused, Fencing
 from stromboli.runtime.bus.jetstream import JetStream
 from stromboli.runtime.bus.leases import Lease, LeaseKeeper
@@ -41,6 +41,7 @@ _LOOK_S: Final = 0.25
 _SOON_S: Final = 0.01
 _AFTER_A_MISMATCH_S: Final = 5.0
 _PROBES_AT_ONCE: Final = 64
+_SHOWS_WITHIN_S: Final = 60.0
 
 Reader: TypeAlias = Callable[[str, msgspec.Raw], Any]
 """Makes of a kind and a projection what the core is told; raises ValueError if it can't."""
@@ -220,7 +221,12 @@ class DecidingShell:
         answer = await self._fence(keeper, lease)
         self._refusal = ""
         self._waits_for = "waits until its view shows what was done before"
-        await lease.throughout(_until(lambda: self._shows(answer)))
+        try:
+            async with asyncio.timeout(_SHOWS_WITHIN_S):
+                await lease.throughout(_until(lambda: self._shows(answer)))
+        except TimeoutError:
+            # The API server was restored, perhaps, and never comes to these versions.
+            raise ViewTooOld(self._waits_for) from None
         turn = self._turn(lease, answer)
         self.turn = turn
         try:

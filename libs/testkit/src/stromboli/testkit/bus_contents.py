@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from stromboli.contracts import codec
-from stromboli.contracts.outcomes import AnyOutcome, GatewayTurn
+from stromboli.contracts.outcomes import AnyOutcome, OutcomeLog
 from stromboli.contracts.records import DeadLetter
 from stromboli.contracts.streams import DEAD, OUTCOME, STREAMS
 from stromboli.runtime.bus.connection import BusConnection, BusSettings, connect
@@ -94,10 +94,11 @@ async def make_streams(url: str) -> None:
 
 
 async def stored_outcomes(peer: BusPeer) -> list[AnyOutcome]:
-    """All outcomes that the bus holds, of whatever service."""
+    """All outcomes on the bus that count, of whatever service."""
+    turns = OutcomeLog()
     messages = await stored_messages(peer.connection, OUTCOME.name)
-    said = [codec.outcomes.decode(message.payload) for message in messages]
-    return [outcome for outcome in said if not isinstance(outcome, GatewayTurn)]
+    said = (turns.counting(codec.outcomes.decode(message.payload)) for message in messages)
+    return [outcome for outcome in said if outcome is not None]
 
 
 async def outcomes_per_intent(peer: BusPeer) -> Counter[str]:

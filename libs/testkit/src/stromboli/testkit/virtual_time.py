@@ -139,7 +139,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def create_task(
         self,
-        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
         *,
         name: object = None,
         context: Context | None = None,

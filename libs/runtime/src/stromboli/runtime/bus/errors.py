@@ -10,6 +10,7 @@ BusError
 │   └── StreamFull          it would be larger than its limit
 ├── PublishUncertain    sent, but no answer: it may or may not be stored
 ├── LeaseLost           somebody else leads, or may lead by now
+├── ViewTooOld          the view does not come to what was done before
 ├── JetStreamError      an API call was answered with an error
 └── StreamMismatch      a stream exists with other settings than ours
 """
@@ -87,6 +88,13 @@ class LeaseLost(BusError):
     def __init__(self, epoch: str) -> None:
         super().__init__(f"the lease of epoch {epoch} was lost")
         self.epoch = epoch
+
+
+class ViewTooOld(BusError):
+    """A new leader can't decide: its view does not show what was done before."""
+
+    def __init__(self, waits_for: str) -> None:
+        super().__init__(f"it {waits_for}, and that takes too long: asking the gateway again")
 
 
 class JetStreamError(BusError):
