@@ -35,7 +35,7 @@ from stromboli.gateway.turns import Turn
 from stromboli.gateway.writing import FactWriter
 from stromboli.kube.client import KubeClient
 from stromboli.kube.reflector import Reflector, ReflectorSettings
-from stromboli.runtime.bus.connection import BusConnection
+from stromboli.runtime.bus.connection import BusConnection, certainly_cancellable
 from stromboli.runtime.bus.dead_letters import DeadLetterOffice, Unreadable
 from stromboli.runtime.bus.errors import BusError
 from stromboli.runtime.bus.intake import IntentIntake
@@ -98,16 +98,6 @@ async def _or_timeout(event: Coroutine[Any, Any, object], seconds: float) -> Non
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event
-
-
-def _end_if_told_to() -> None:
-    """A task group forgets that it was cancelled when one of its tasks fails at that moment.
-
-    Until Python 3.13. Whoever waits for our end would wait for ever.
-    """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
 
 
 class _StartOver(Exception):
@@ -257,7 +247,8 @@ class Gateway:
         while True:
             async with keeper.lead() as lease:
                 self.lease = lease
-                await self._lead_until_lost(lease)
+                # A task group that ends with an error forgets that it was cancelled meanwhile.
+                await certainly_cancellable(self._lead_until_lost(lease))
             self.lease = None
 
     async def _lead_until_lost(self, lease: Lease) -> None:
@@ -277,7 +268,6 @@ class Gateway:
                 self.published.read_again(own.known_up_to)
                 self._writes_alone.clear()
                 self._others_write.set()
-            _end_if_told_to()
 
     async def read_state(self) -> None:
         """Read STATE as long as others may write it; ends only by cancellation."""

@@ -253,7 +253,7 @@ async def connect(settings: BusSettings, service: str) -> AsyncGenerator[BusConn
             closed_cb=ending.on_closed,
             **options,
         )
-        await _certainly_cancellable(connecting)
+        await certainly_cancellable(connecting)
         with ending.explained():
             await connection._listen_for_answers()  # noqa: SLF001
             yield connection
@@ -262,8 +262,11 @@ async def connect(settings: BusSettings, service: str) -> AsyncGenerator[BusConn
         await _close(client)
 
 
-async def _certainly_cancellable(work: Coroutine[Any, Any, None]) -> None:
-    """Await something that may lose a cancellation, as `asyncio.wait_for` does until 3.12."""
+async def certainly_cancellable(work: Coroutine[Any, Any, None]) -> None:
+    """Await something that may lose a cancellation.
+
+    `asyncio.wait_for` does until Python 3.12, and a task group until 3.13.
+    """
     task = asyncio.create_task(work)
     try:
         await asyncio.wait([task])
