@@ -231,24 +231,37 @@ def test_a_deletion_without_a_version_waits_until_the_object_is_out_of_view(keep
     assert keeping.told() == ["wish-delete-a"]
 
 
-def test_binds_and_refusals_wait_for_nothing(keeping: Keeping):
+def bound(gang: BindGang, version: str = "") -> GangBound:
+    return GangBound(
+        intent_id=gang.id,
+        service="scheduler",
+        verb=Verb.BIND,
+        kind="pod",
+        key=KEY,
+        namespace="ns",
+        name="g",
+        attempt="g",
+        part=0,
+        parts=1,
+        pods=(),
+        resource_version=version,
+    )
+
+
+def test_a_bind_is_held_back_until_its_pods_are_in_view(keeping: Keeping):
     gang = bind("g", 0, 1)
     keeping.ask(gang)
-    keeping.heard(
-        GangBound(
-            intent_id=gang.id,
-            service="scheduler",
-            verb=Verb.BIND,
-            kind="pod",
-            key=KEY,
-            namespace="ns",
-            name="g",
-            attempt="g",
-            part=0,
-            parts=1,
-            pods=(),
-        )
-    )
+    keeping.heard(bound(gang, "7"))
+    assert keeping.told() == []
+
+    keeping.eyes.positions = {"pod": 7}
+    assert keeping.told() == ["wish-bind-g-0"]
+
+
+def test_where_nothing_was_bound_and_what_was_refused_waits_for_nothing(keeping: Keeping):
+    gang = bind("g", 0, 1)
+    keeping.ask(gang)
+    keeping.heard(bound(gang))
     keeping.ask(patch("a"))
     keeping.heard(refused(patch("a"), Reason.STALE, "no", at=0.0))
 

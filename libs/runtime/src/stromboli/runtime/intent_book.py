@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from stromboli.contracts.intents import AnyIntent, BindGang, Verb
-from stromboli.contracts.outcomes import AnyOutcome, Applied
+from stromboli.contracts.outcomes import AnyOutcome, Applied, GangBound
 from stromboli.runtime.bus.publisher import FIRST_PAUSE_S, GIVE_UP_S, LONGEST_PAUSE_S
 from stromboli.runtime.bus.runs import run_of
 
@@ -291,6 +291,8 @@ def _group_of(intent: AnyIntent) -> tuple[tuple[str, ...], str]:
 
 def _version_of(outcome: AnyOutcome) -> int:
     """The resourceVersion that must be in view; 0 if there is none to wait for."""
-    if isinstance(outcome, Applied) and outcome.resource_version.isdecimal():
-        return int(outcome.resource_version)
-    return 0
+    match outcome:
+        case Applied(resource_version=version) | GangBound(resource_version=version):
+            return int(version) if version.isdecimal() else 0
+        case _:
+            return 0
