@@ -129,7 +129,7 @@ async def test_jobs_go_through_the_phases_that_volcanos_tests_expect(
     own_api_server: ApiServer, nats_server: NatsServer
 ):
     async with (
-        BusPeer("controllers", nats_server.url, ("queue",)) as peer,
+        BusPeer("controllers", nats_server.url, ("queue",), leads=False) as peer,
         KubeClient.connect(own_api_server.access()) as kube,
         asyncio.TaskGroup() as playing,
     ):

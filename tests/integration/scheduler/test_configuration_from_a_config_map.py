@@ -126,7 +126,7 @@ async def test_no_other_config_map_is_on_the_bus(
     for name in ("private", NAME, "also-private"):
         await cluster.make("configmap", {"metadata": {"name": name}, "data": {KEY: name}})
 
-    async with BusPeer("scheduler", nats_server.url, kinds=("configmap",)) as peer:
+    async with BusPeer("scheduler", nats_server.url, kinds=("configmap",), leads=False) as peer:
         await peer.until_synced()
 
         async def is_there() -> bool:
