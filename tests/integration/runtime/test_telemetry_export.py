@@ -123,12 +123,14 @@ async def test_an_idle_service_with_its_collector_away_says_nothing_and_ends_at_
 
 async def test_a_collector_that_never_answers_does_not_delay_the_end(export_to: Any):
     connections: list[asyncio.StreamWriter] = []
+    ended: list[asyncio.StreamWriter] = []
 
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections.append(writer)
         while await reader.read(65536):
             pass
         writer.close()
+        ended.append(writer)
 
     server = await asyncio.start_server(swallow, "127.0.0.1", 0)
     telemetry = export_to(server.sockets[0].getsockname()[1])
@@ -140,7 +142,8 @@ async def test_a_collector_that_never_answers_does_not_delay_the_end(export_to: 
 
     assert time.perf_counter() - before < 1.5
     for writer in connections:
-        writer.close()
+        writer.write_eof()  # the exporter's thread, which nobody waits for, hangs up as well
+    await eventually(lambda: len(ended) == len(connections), describe="the exporter to hang up")
     server.close()
     await server.wait_closed()
 
