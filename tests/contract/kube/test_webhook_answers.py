@@ -232,7 +232,9 @@ async def test_an_answer_that_comes_in_many_pieces_is_read_to_its_end(
     """No connection carries so much at once; jobs of a thousand tasks have such answers."""
     hook.answers["/long"] = lambda _: {**setting("by", "long"), "padding": "x" * 2_000_000}
     await registry.mutating(registry.entry("/long", [rule("configmaps", "CREATE")]))
-    made = await kube.create(CONFIG_MAP, namespace, config_map("a"), field_manager=ME)
+    made = await kube.create(
+        CONFIG_MAP, namespace, config_map("a", {"other": "1"}), field_manager=ME
+    )
 
     assert decoded(made.raw)["data"]["by"] == "long"
 

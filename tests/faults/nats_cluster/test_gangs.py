@@ -27,10 +27,10 @@ _WHOLE = _NODES * _CPUS // _SIZE
 """So many gangs fit; the last one waits, and no pod of it may be bound."""
 
 
-async def make_gang(cluster: ClusterBuilder, name: str) -> None:
+async def make_gang(cluster: ClusterBuilder, name: str, queue: str) -> None:
     group = {
         "metadata": {"name": name, "namespace": cluster.namespace},
-        "spec": {"minMember": _SIZE, "queue": "default"},
+        "spec": {"minMember": _SIZE, "queue": queue},
     }
     await cluster.make("vcpodgroup", group)
     container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
@@ -41,7 +41,13 @@ async def make_gang(cluster: ClusterBuilder, name: str) -> None:
                 "namespace": cluster.namespace,
                 "annotations": {GROUP_NAME: name},
             },
-            "spec": {"schedulerName": SCHEDULER_NAME, "containers": [container]},
+            "spec": {
+                "schedulerName": SCHEDULER_NAME,
+                "containers": [container],
+                # The API server is shared with other tests, and may taint every new node.
+                "nodeSelector": {"zone": cluster.namespace},
+                "tolerations": [{"operator": "Exists"}],
+            },
         }
         await cluster.make("pod", pod)
 
@@ -67,8 +73,9 @@ async def test_no_node_is_over_committed_while_leaders_move_in_the_middle_of_gan
     for number in range(_NODES):
         name = f"{cluster.namespace}-{number}"
         status = {"allocatable": offered, "capacity": offered}
-        await cluster.make("node", {"metadata": {"name": name}, "status": status})
-    await cluster.make("queue", {"metadata": {"name": "default"}, "spec": {"weight": 1}})
+        labels = {"zone": cluster.namespace}
+        await cluster.make("node", {"metadata": {"name": name, "labels": labels}, "status": status})
+    queue = await cluster.queue()
     start_gateway(env={"STROMBOLI_GATEWAY_STREAM_REPLICAS": "3"}, lease_life="4s")
     scheduler = DeciderProcess(
         "scheduler", tmp_path / "scheduler", nats_url=nats_cluster.url, lease_life="4s"
@@ -77,7 +84,7 @@ async def test_no_node_is_over_committed_while_leaders_move_in_the_middle_of_gan
         await scheduler.until_ready(60)
         async with asyncio.TaskGroup() as group:
             for number in range(_GANGS):
-                group.create_task(make_gang(cluster, f"gang-{number}"))
+                group.create_task(make_gang(cluster, f"gang-{number}", queue))
             for stream in (INTENT, OUTCOME, STATE, LEASES, INTENT):
                 await nats_cluster.move_leader(stream.name)
                 await bound(cluster)
