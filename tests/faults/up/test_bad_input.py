@@ -56,7 +56,6 @@ SUBJECTS = (
     "vc.state.vcjob.default.rubbish",
     "vc.state.pod.default.rubbish",
     "vc.state.sync.-.pod",
-    "vc.state.watermark.-.vcjob",
     "vc.state.nosuchkind.default.rubbish",
     "vc.state.pod",
     "vc.intent.3.controllers.create.pod",
@@ -70,7 +69,6 @@ SUBJECTS = (
     "$KV.LEASES.gateway.-",
     "$KV.LEASES.controllers.-",
     "$KV.LEASES.scheduler.-",
-    "$KV.FENCES.3.controllers.-",
 )
 """At least one of every stream, and those that somebody believes in."""
 
@@ -145,6 +143,8 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
     async with AsyncExitStack() as stack:
         up = await stack.enter_async_context(Installation(folder))
         kube = await stack.enter_async_context(KubeClient.connect(up.access()))
+        # From here on its connections are known to be those of all tests, however many it opens.
+        await kube.get(kinds.NAMESPACE, None, "default")
         yield House(up, kube, up.pids, itertools.count())
 
 

@@ -353,7 +353,6 @@ async def test_an_operator_can_read_everything_and_write_nothing(gateway: Bus, s
         ("scheduler", "vc.intent.1.scheduler.delete.pod"),
         ("scheduler", "$KV.LEASES.controllers.-"),
         ("scheduler", "$KV.LEASES.gateway.-"),
-        ("scheduler", "$KV.FENCES.1.scheduler.-"),
         ("controllers", "vc.intent.1.controllers.bind.pod"),
         ("controllers", "vc.intent.1.scheduler.bind.pod"),
         ("controllers", "$KV.LEASES.scheduler.-"),

@@ -3,13 +3,15 @@
 Python complains about a socket that nobody closed when it collects the garbage. That may be many
 tests later, and then the wrong test fails. So the garbage is collected at the end of each test
 that had an event loop or opened a socket. What Python complains of then, and a socket that is still
-open, is an error of this test. What a fixture of a module or of the whole run opened may stay open.
+open, is an error of this test. What a fixture of a module or of the whole run opened may stay open,
+and a client of such a fixture may connect anew to where it was connected.
 
 Collecting costs time in proportion to what is looked at. What was imported will never be garbage,
 and what has outlived a test is seldom so later: it is set apart, and only what is new is looked at.
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import socket
@@ -41,10 +43,12 @@ _Sockets: TypeAlias = dict[int, int]
 
 _before: Final = pytest.StashKey[_Sockets]()
 _shared: Final = pytest.StashKey[_Sockets]()
+_shared_peers: Final = pytest.StashKey[set[object]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_shared] = {}
+    config.stash[_shared_peers] = set()
 
 
 def pytest_collection_finish() -> None:
@@ -66,7 +70,9 @@ def pytest_fixture_setup(
         return (yield)
     before = _open_sockets()
     result = yield
-    request.config.stash[_shared].update(_new(_open_sockets(), before))
+    opened = _new(_open_sockets(), before)
+    request.config.stash[_shared].update(opened)
+    request.config.stash[_shared_peers].update(filter(None, map(_peer_of, opened)))
     return result
 
 
@@ -104,7 +110,10 @@ def _left_open(item: pytest.Item) -> list[str]:
     had_event_loop = _EVENT_LOOP in getattr(item, "fixturenames", ())
     if not had_event_loop and not _new(_open_sockets(), before):
         return []
-    return [*_complaints(), *map(_described, _new(_open_sockets(), before))]
+    complaints = _complaints()
+    peers = item.config.stash[_shared_peers]
+    left = [one for one in _new(_open_sockets(), before) if _peer_of(one) not in peers]
+    return [*complaints, *map(_described, left)]
 
 
 def _complaints() -> list[str]:
@@ -127,6 +136,13 @@ def _open_sockets() -> _Sockets:
 
 def _new(now: _Sockets, before: _Sockets) -> _Sockets:
     return {number: inode for number, inode in now.items() if before.get(number) != inode}
+
+
+def _peer_of(number: int) -> object:
+    """Where it is connected to; None if it is not."""
+    with socket.socket(fileno=os.dup(number)) as duplicate, contextlib.suppress(OSError):
+        return duplicate.getpeername() or None
+    return None
 
 
 def _described(number: int) -> str:
