@@ -127,11 +127,13 @@ class LeaseKeeper:
             yield lease
         finally:
             keeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeping
-            if lease.held:
-                await self._release(lease)
-            lease.lost.set()
+            try:
+                # Waited for and not awaited: who is cancelled at this moment must hear of it.
+                await asyncio.wait((keeping,))
+                if lease.held:
+                    await self._release(lease)
+            finally:
+                lease.lost.set()
 
     async def _acquire(self) -> Lease:
         waiting = False
