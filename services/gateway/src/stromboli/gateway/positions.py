@@ -21,7 +21,7 @@ from stromboli.runtime.clock import Clock
 
 __all__ = ["Positions", "Ticket", "Track"]
 
-_WANTED_EVERY_S = 0.01
+_WANTED_EVERY_S = 0.002
 _EVERY_S = 1.0
 
 
